@@ -21,8 +21,12 @@ from types import SimpleNamespace
 import attached
 import models
 from seeds import FAULTS
-from releases import NEWEST, Release  # it finds places
-from places import overlay  # noqa: I001
+from releases import NEWEST, Release
+
+from kvproof_support import results
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "foreign" / "engines"))
+from places import overlay  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = HERE.parents[2] / "build"
@@ -85,20 +89,23 @@ class AttachTest(unittest.TestCase):
         return errors
 
     def verdict(self):
-        """@return exit code and verdict of the one recording"""
+        """@return exit code of the judge, the row of the one recording, and what is found in it"""
         (name,) = os.listdir(self.runs)
         out = os.path.join(self.folder, "verdict")
         done = subprocess.run([JUDGE, os.path.join(self.runs, name), f"--json={out}"],
                               stdout=subprocess.DEVNULL, check=False)
-        with open(out, encoding="utf-8") as file:
-            (run,) = json.load(file)["runs"]
-        return done.returncode, run
+        self.rows = results.read_rows(out)
+        (run,) = results.of(self.rows, "live_run")
+        return done.returncode, run, [each["parameters"] for each in results.of(
+            self.rows, "live_finding")]
 
     def test_a_folder_gets_the_run_of_an_engine_of_several_processes(self):
         self.serve(self.runs, one_process=False, tensor_parallel_size=2)
-        code, run = self.verdict()
-        self.assertEqual((code, run["requests"], run["findings"]), (0, 60, []))
-        self.assertGreater(run["spoke"]["S9"], 60)
+        code, run, findings = self.verdict()
+        self.assertEqual((code, results.value(run, "requests"), findings), (0, 60, []))
+        (law,) = (each for each in results.of(self.rows, "live_law")
+                  if each["parameters"]["law"] == "S9")
+        self.assertGreater(results.value(law, "evaluated"), 60)
 
     def test_a_judge_of_its_own_says_what_is_wrong(self):
         said = self.serve("judge", requests=10)
@@ -127,11 +134,11 @@ class AttachTest(unittest.TestCase):
                 overlay(os.path.dirname(original), os.path.join(copy, "vllm"), [fault])
                 where = os.path.join(self.runs, name)
                 self.start(where, 120, fault.model, copy).communicate(timeout=3000)
-                code, run = self.verdict()
+                code, _, findings = self.verdict()
                 os.remove(where)
                 self.assertEqual(code, 1)
-                self.assertIn(run["findings"][0]["law"], fault.laws)
-                self.assertLess(run["findings"][0]["step"], 1000)
+                self.assertIn(findings[0]["law"], fault.laws)
+                self.assertLess(findings[0]["step"], 1000)
 
     def test_an_engine_that_is_killed_leaves_what_can_be_read(self):
         process = self.start(self.runs, requests=2000)
@@ -141,15 +148,15 @@ class AttachTest(unittest.TestCase):
             time.sleep(0.1)
         process.kill()
         process.communicate()
-        code, run = self.verdict()
-        self.assertEqual((code, run["ended"]), (0, False))
-        self.assertGreater(run["steps"], 5)
+        code, run, _ = self.verdict()
+        self.assertEqual((code, results.value(run, "ended")), (0, 0))
+        self.assertGreater(results.value(run, "steps"), 5)
 
     def test_a_full_disk_ends_the_recording_alone(self):
         said = self.serve(self.runs, limit="trap '' XFSZ; ulimit -f 400;")
         self.assertIn("ends here: [Errno 27]", said)
-        code, run = self.verdict()
-        self.assertEqual((code, run["ended"]), (0, False))
+        code, run, _ = self.verdict()
+        self.assertEqual((code, results.value(run, "ended")), (0, 0))
 
     def test_nobody_reads_the_pipe_and_the_engine_answers(self):
         pipe = os.path.join(self.folder, "pipe")

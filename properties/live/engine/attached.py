@@ -11,13 +11,17 @@ import os
 import pathlib
 import queue
 import re
-import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parents[2] / "reference" / "support"))
+from kvproof_support import results  # noqa: E402
+from kvproof_support.tasks import runner  # noqa: E402
+
 PACKAGE = HERE.parents[1] / "foreign" / "kvproof"
 START_SECONDS, QUIET_SECONDS = 600, 120  # that an engine may say nothing
 SETTINGS = {"OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind",
@@ -57,7 +61,7 @@ def pipe(path):
     """@return the two ends of a new named pipe"""
     os.mkfifo(path)
     both = os.open(path, os.O_RDWR)  # so that neither end waits for the other
-    ends = os.open(path, os.O_RDONLY), os.open(path, os.O_WRONLY)
+    ends = open(path, "rb", 0), open(path, "wb", 0)
     os.close(both)
     return ends
 
@@ -76,57 +80,49 @@ def cause(log):
 
 class Attached:
     """@param command of the engine, which says how far it is, one JSON object a line
-    @param judge the program kvproof-live
     @param log where the words of the engine go
     """
 
-    def __init__(self, command, version, judge, log, quiet=False):
-        self.command, self.version, self.program = command, version, judge
-        self.log, self.quiet = log, quiet
-        self.engine = self.judge = None
+    def __init__(self, command, version, log):
+        self.command, self.version, self.log = command, version, log
         self.started = self.deserted = False  # whether it has started; whether the judge has gone
 
     def run(self, progress):
-        """@return what `kvproof live --json` says of the run. Throws Failed."""
+        """@return the rows of the judge, its exit code, and what went wrong. Throws Failed."""
         with tempfile.TemporaryDirectory() as work:
             reads, writes = pipe(os.path.join(work, "run"))
             verdict, said = os.path.join(work, "verdict.json"), os.path.join(work, "said")
-            problem = None
-            try:
-                self.start(work, verdict, said, reads)
-                os.close(reads)
-                problem = self.follow(progress)
-            finally:
-                self.end()
-                os.close(writes)
-                code = self.judge.wait() if self.judge else None
+            with writes, open(said, "wb") as errors, runner().open(
+                    [results.program("live"), "-", f"--json={verdict}"], stdin=reads,
+                    stdout=subprocess.DEVNULL, stderr=errors) as judge:
+                reads.close()
+                with open(self.log, "wb") as log, runner().open(
+                        self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
+                        text=True, cwd=work, env=self.environment(work)) as engine:
+                    problem = self.follow(engine, judge, progress)
+                writes.close()  # nobody writes any more
+                code = judge.wait()
             if problem and not self.started and not self.deserted:
                 raise Failed(problem, 77)
             if code not in (0, 1, 3):
                 raise Failed(f"the judge ended with {code}: {lines_of(said)[-1]}",
                              2 if code == 2 else 3)
-            with open(verdict, encoding="utf-8") as file:
-                return json.load(file) | {"problem": problem, "code": code}
+            return results.read_rows(verdict), code, problem
 
-    def start(self, work, verdict, said, reads):
-        with open(said, "wb") as errors:
-            self.judge = subprocess.Popen(
-                [self.program, "-", f"--json={verdict}"], stdin=reads, preexec_fn=os.setpgrp,
-                stdout=subprocess.DEVNULL if self.quiet else None, stderr=errors)
+    def environment(self, work):
+        """@return that of the engine, in which it finds the plugin"""
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith(("KVPROOF_LIVE", "PYTHON", "VLLM_"))}
-        environment |= SETTINGS | {"PYTHONPATH": plugin(tempfile.mkdtemp(dir=work), self.version),
-                                        "KVPROOF_LIVE": os.path.join(work, "run")}
-        with open(self.log, "wb") as log:
-            self.engine = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
-                text=True, cwd=work, env=environment, preexec_fn=os.setpgrp)
+        return environment | SETTINGS | {
+            "PYTHONPATH": plugin(tempfile.mkdtemp(dir=work), self.version),
+            "KVPROOF_LIVE": os.path.join(work, "run")}
 
-    def follow(self, progress):
+    def follow(self, engine, judge, progress):
         """Waits until the engine has ended. @return what went wrong, if anything did"""
         said, last = queue.Queue(), time.monotonic()
-        threading.Thread(target=self.listen, args=(said,), daemon=True).start()
+        threading.Thread(target=listen, args=(engine, said), daemon=True).start()
         while True:
+            runner().check()
             patience = QUIET_SECONDS if self.started else START_SECONDS
             try:
                 line = said.get(timeout=0.2)
@@ -137,27 +133,17 @@ class Attached:
             if line:
                 self.started, last = True, time.monotonic()
                 progress(json.loads(line))
-            self.deserted = self.judge.poll() is not None
+            self.deserted = judge.poll() is not None
             if self.deserted:
                 return "the judge ended before the engine"
             if time.monotonic() > last + patience:
                 return f"the engine said nothing for {patience} s"
-        code = self.engine.wait()
+        code = engine.wait()
         when = "while it served" if self.started else "before it served"
-        return f"the engine ended with {code} {when}: {cause(self.log)}" if code else None
+        return f"the engine ended with {code} {when}: {cause(self.log)}" if code else ""
 
-    def listen(self, said):
-        for line in self.engine.stdout:
-            said.put(line)
-        said.put(None)
 
-    def end(self):
-        """Ends the engine with all its processes, so that nobody writes any more."""
-        if self.engine is None:
-            return
-        try:
-            os.killpg(self.engine.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        self.engine.wait()
-        self.engine.stdout.close()
+def listen(engine, said):
+    for line in engine.stdout:
+        said.put(line)
+    said.put(None)

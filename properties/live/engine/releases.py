@@ -13,8 +13,8 @@ import shutil
 import subprocess
 import sys
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "foreign" / "engines"))
-from places import Absent, environment, install, see, writable  # noqa: E402,F401
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "reference" / "support"))
+from kvproof_support.environments import Absent, environment, install, see  # noqa: E402
 
 NEWEST = "0.32.0"
 HISTORY = ("0.11.0", "0.14.1", "0.19.1", "0.24.0", NEWEST)

@@ -3,32 +3,31 @@
 """The verb `kvproof live --scheduler=vllm`: drives vLLM's own scheduler, has its runs judged, and
 says which of the faults that are seeded into copies of it are detected."""
 
-import argparse
 import collections
-import concurrent.futures
 import itertools
-import json
 import os
 import pathlib
 import shlex
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-CHECKOUT = HERE.parents[2]
 sys.path.append(str(HERE.parents[1] / "foreign" / "engines"))
 
 import seeded  # noqa: E402
 import world  # noqa: E402
-from places import (  # noqa: E402
-    Absent, environment, overlay, site_packages, writable)
+from places import Absent, overlay  # noqa: E402
+
+from kvproof_support import (  # noqa: E402
+    environments, files, known, options as command_line, results, verb)
+from kvproof_support.progress import Progress  # noqa: E402
+from kvproof_support.tasks import Task, runner  # noqa: E402
 
 RELEASE = "0.33.0"
 NEEDS = ("msgspec", "cbor2", "pyzmq", "typing_extensions", "numpy", "xxhash")
+CORES = os.cpu_count()
 LONGEST = 3000  # steps of one run
 CALLED = shlex.quote(os.environ.get("KVPROOF_CALLED", "./kvproof"))
 
@@ -40,18 +39,16 @@ class Unjudged(Exception):
 class Driver:
     """Starts runs of vLLM and of copies of it, and has them judged."""
 
-    def __init__(self, judge, folder, copies):
+    def __init__(self, folder, copies):
         """@param folder of the environments, and of runs that are kept
         @param copies a folder of this process alone, since another may have the same seeds"""
-        self.judge, self.folder, self.copies = judge, folder, copies
-        self.environment, self.laws = {}, {}
-        self.unjudged = []
-        self.running, self.stopped = set(), False
-        shared = environment(folder, "live", NEEDS)
-        shared = environment(folder, f"vllm-v1-{RELEASE}", [f"vllm=={RELEASE}"], "--no-deps",
-                             beside=shared)
+        self.folder, self.copies = folder, copies
+        self.laws, self.unjudged = {}, []
+        shared = environments.environment(folder, "live", NEEDS)
+        shared = environments.environment(folder, f"vllm-v1-{RELEASE}", [f"vllm=={RELEASE}"],
+                                          "--no-deps", beside=shared)
         self.python = os.path.join(shared, "bin", "python")
-        self.original = os.path.join(site_packages(shared), "vllm")
+        self.original = os.path.join(environments.site_packages(shared), "vllm")
 
     def copy(self, name, changes):
         """@return the paths that stand before all others: of a copy of vLLM, and of our runner"""
@@ -65,61 +62,51 @@ class Driver:
 
     def run(self, case, seed, steps, copy=(str(HERE),), keep=None, asserts=True):
         """@param asserts whether vLLM's own assertions are in force
-        @return the verdict on a run, as `kvproof live --json` writes it; without findings, and
-        noted, if there is none"""
+        @return what was judged of a run; without findings, and noted, if nothing was"""
         out = {"case": case, "seed": seed, "asked": steps}
         try:
             return self.judged(case, seed, steps, copy, keep, asserts) | out
         except (Unjudged, OSError) as error:
             self.unjudged.append(out | {"copy": pathlib.Path(copy[0]).name, "why": str(error)})
-            return out | {"steps": 0, "requests": 0, "spoke": {}, "findings": [], "why": str(error)}
+            return out | {"steps": 0, "requests": 0, "evaluated": {}, "findings": [],
+                          "why": str(error)}
 
     def judged(self, case, seed, steps, copy, keep, asserts):
         compiled = self.folder if copy == (str(HERE),) else self.copies
-        env = dict(os.environ, PYTHONPATH=os.pathsep.join(copy),
-                   PYTHONPYCACHEPREFIX=os.path.join(compiled, "pycache"))
+        settings = {"PYTHONPATH": os.pathsep.join(copy),
+                    "PYTHONPYCACHEPREFIX": os.path.join(compiled, "pycache")}
         with tempfile.TemporaryDirectory(dir=self.copies) as work:
             path, verdict = keep or os.path.join(work, "run.jsonl"), os.path.join(work, "json")
-            self.do([self.python, *["-O"] * (not asserts), "-c", "import drive; drive.main()",
-                     f"--case={case}", f"--seed={seed}", f"--steps={steps}", f"--output={path}"],
-                    (0,), env, work)
+            do(work, (0,), self.python, *["-O"] * (not asserts), "-c", "import drive; drive.main()",
+               f"--case={case}", f"--seed={seed}", f"--steps={steps}", f"--output={path}",
+               environment=settings)
             try:
-                self.do([self.judge, path, f"--json={verdict}"], (0, 1), None, work)
-                with open(verdict, encoding="utf-8") as file:
-                    told = json.load(file)
-                (out,) = told["runs"]
+                rows = do(work, (0, 1), results.program("live"), path, f"--json={verdict}",
+                          result=verdict).rows()
+                (run,) = results.of(rows, "live_run")
             except (Unjudged, OSError, ValueError) as error:
                 kept = keep or self.kept(case, seed, pathlib.Path(copy[0]).name)
                 if not keep:
                     shutil.copyfile(path, kept)
                 raise Unjudged(str(error).replace(path, os.path.relpath(kept))) from None
-        self.environment = told["environment"]
-        self.laws = {law["law"]: law for law in told["laws"]}
-        return out
+        laws = {row["parameters"]["law"]: row for row in results.of(rows, "live_law")}
+        self.laws = {law: row["parameters"] for law, row in laws.items()}
+        return {"steps": results.value(run, "steps"), "requests": results.value(run, "requests"),
+                "evaluated": {law: results.value(row, "evaluated") for law, row in laws.items()},
+                "findings": [row["parameters"] for row in results.of(rows, "live_finding")]}
 
     def kept(self, case, seed, *words):
         """@return where the recording of a run is kept"""
         return os.path.join(self.folder, "-".join([case, str(seed), *words]) + ".jsonl")
 
-    def do(self, command, allowed, env, folder):
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                              errors="replace", env=env, cwd=folder) as process:
-            self.running.add(process)
-            if self.stopped:
-                process.kill()
-            errors = process.communicate()[1]
-            self.running.discard(process)
-        if self.stopped:
-            raise concurrent.futures.CancelledError
-        if process.returncode not in allowed:
-            words = errors.strip().splitlines() or [f"it ended with {process.returncode}"]
-            raise Unjudged(f"{os.path.basename(command[0])}: {words[-1]}")
 
-    def stop(self):
-        """Ends what runs; nothing begins any more."""
-        self.stopped = True
-        for process in list(self.running):
-            process.kill()
+def do(folder, allowed, *command, **more):
+    """Runs a command in a folder. @return how it ended. Throws Unjudged."""
+    ended = runner().one(Task(command[0], command, log=os.path.join(folder, "errors"),
+                              output=os.devnull, folder=folder, **more))
+    if ended.exit_code not in allowed:
+        raise Unjudged(f"{os.path.basename(command[0])}: {ended.last_line()}")
+    return ended
 
 
 def dealt(cases, seed, steps):
@@ -130,52 +117,68 @@ def dealt(cases, seed, steps):
              min(each, steps - i * each)) for i in range(jobs)]
 
 
-def first(verdict):
-    return verdict["findings"][0]["law"]
+def first(run):
+    return run["findings"][0]["law"]
 
 
 class Campaign:
     """A sound run, what it found, and which seeded faults are detected."""
 
     def __init__(self, driver, options):
-        self.driver, self.options = driver, options
+        self.driver, self.options, self.progress = driver, options, Progress()
+        self.users, self.own = known.read(*options.known), known.read(known.OWN)
         self.mended = driver.copy("mended", seeded.mends())
-        self.pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
-        self.runs, self.known, self.new, self.noticed, self.missed = [], {}, [], [], []
-        self.firsts = collections.Counter()  # law -> faults that it was the first to report
+        self.runs, self.known, self.new, self.faults = [], {}, [], []
         self.seconds = 0.0
+
+    def say(self, text):
+        self.progress.say(f"kvproof live: {text}")
 
     def sound(self):
         """Runs the release as it is."""
         jobs = dealt(self.options.case, self.options.seed, self.options.steps)
         start = time.monotonic()
-        for done, run in enumerate(self.pool.map(lambda job: self.driver.run(*job), jobs), 1):
+        for done, run in enumerate(runner().each(
+                lambda job: self.driver.run(*job), jobs, CORES), 1):
             if "why" not in run:
                 self.runs.append(run)
-            progress(f"{done} of {len(jobs)} runs")
+            self.say(f"{done} of {len(jobs)} runs")
         self.seconds = time.monotonic() - start
 
     def explain(self):
         """A finding is known if the mends of the defects that have an advisory make it go away, and
-        it comes back without one of them."""
-        found = [run for run in self.runs if run["findings"]]
-        jobs = [(run["case"], run["seed"], run["asked"]) for run in found]
-        after = self.pool.map(lambda job: self.driver.run(*job, self.mended), jobs)
+        it comes back without one of them; or if the user says so."""
+        found = [run for run in self.runs if run["findings"] and not self.told(run)]
+        after = runner().each(lambda run: self.driver.run(
+            run["case"], run["seed"], run["asked"], self.mended), found, CORES)
         kinds = {}
-        for run, mended in zip(found, after):
+        for mended, run in zip(after, found):
             if mended["findings"]:
                 self.keep(mended, self.mended)
             elif "why" in mended:
                 self.keep(run, (str(HERE),))
             else:
                 kinds.setdefault((run["case"], first(run)), []).append(run)
-        for (kind, runs), pages in zip(kinds.items(), self.pool.map(
-                self.pages_of, [runs[0] for runs in kinds.values()])):
+        every = runner().each(self.pages_of, [runs[0] for runs in kinds.values()], CORES)
+        for pages, runs in zip(every, kinds.values()):
             if pages:
-                self.known[kind] = len(runs), pages
+                for run in runs:
+                    self.note(run, pages)
             else:  # the run is another one with the mends, and that may be all
                 self.keep(runs[0], (str(HERE),))
-            progress(f"{len(self.known)} of {len(kinds)} kinds of findings explained")
+            self.say(f"{len(self.known)} of {len(kinds)} kinds of findings explained")
+
+    def told(self, run):
+        """@return whether a file of the user explains the first finding of a run, which is noted"""
+        row = self.users.match("vllm", RELEASE, first(run), run["findings"][0]["reason"],
+                               run["case"])
+        if row:
+            self.note(run, [row.page or row.id])
+        return row is not None
+
+    def note(self, run, pages):
+        """Notes a known finding."""
+        self.known.setdefault((run["case"], first(run)), (run, pages, []))[2].append(run)
 
     def keep(self, run, copy):
         """Notes a new finding, and keeps the run that shows it."""
@@ -189,74 +192,37 @@ class Campaign:
             run["case"], run["seed"], run["asked"],
             self.driver.copy(f"but-{page}-{run['case']}", seeded.mends(page)))["findings"]]
 
-    def notice(self, item):
-        """@return whether this fault is detected, and by what"""
+    def detect(self, item):
+        """@return the row of a fault"""
         number, fault = item
         # With that mend a session keeps no blocks while it waits, and these faults are about them.
         page = "vllm-run-sessions-starve" if "sessions" in fault.cases else None
         copy = self.driver.copy(f"fault-{number}", [*seeded.mends(page), fault.change])
-        steps, most, heard = 0, self.options.steps // 10, set()
-        for seed in itertools.count(self.options.seed):
-            for case in fault.cases.split():
-                run = self.driver.run(case, seed, min(1000, max(most - steps, 50)), copy,
-                                      asserts=False)  # so that it is the laws that notice
-                steps += run["asked"] if "why" in run else run["steps"]
-                if run["findings"] and first(run) in fault.laws:
-                    self.firsts[first(run)] += 1
-                    return fault, True, f"{first(run)} in {steps} steps"
-                heard.update(first(run) for _ in run["findings"][:1])
-                if steps >= most:
-                    return fault, False, f"not by its law, but by {sorted(heard)}" if heard else ""
+        steps, most, heard, law = 0, self.options.steps // 10, set(), ""
+        for case, seed in ((case, seed) for seed in itertools.count(self.options.seed)
+                           for case in fault.cases.split()):
+            run = self.driver.run(case, seed, min(1000, max(most - steps, 50)), copy,
+                                  asserts=False)  # so that it is the laws that detect
+            steps += run["asked"] if "why" in run else run["steps"]
+            if run["findings"] and first(run) in fault.laws:
+                law = first(run)
+            heard.update(first(run) for _ in run["findings"][:1])
+            if law or steps >= most:
+                break
+        other = f"not by its law, but by {', '.join(sorted(heard))}" if heard and not law else ""
+        return results.row("live_fault", {
+            "engine": f"vllm {RELEASE}", "fault": fault.what, "report": fault.report, "law": law,
+            "reason": other}, {"detected": int(bool(law)), "steps": steps})
 
-    def faults(self):
+    def try_faults(self):
         rows = list(enumerate(seeded.FAULTS))
-        for fault, noticed, how in self.pool.map(self.notice, rows):
-            (self.noticed if noticed else self.missed).append((fault, how))
-            progress(f"{len(self.noticed) + len(self.missed)} of {len(rows)} faults")
+        for row in runner().each(self.detect, rows, CORES):
+            self.faults.append(row)
+            self.say(f"{len(self.faults)} of {len(rows)} faults")
 
-    def stop(self):
-        """Ends all runs, before their folders are removed."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)
-        self.driver.stop()
-        self.pool.shutdown(cancel_futures=True)
-
-    def spoke(self):
+    def evaluated(self):
         """@return how often each law was evaluated"""
-        return {law: sum(run["spoke"][law] for run in self.runs) for law in self.driver.laws}
-
-
-def progress(text):
-    if sys.stderr.isatty():
-        print(f"\r\033[Kkvproof live: {text}", end="", file=sys.stderr, flush=True)
-
-
-def show(campaign):
-    progress("")
-    steps, spoke = sum(run["steps"] for run in campaign.runs), campaign.spoke()
-    print(f"vllm {RELEASE}, its own schedulers: {steps} steps in {len(campaign.runs)} runs of "
-          f"{len({run['case'] for run in campaign.runs})} cases, seed {campaign.options.seed}, "
-          f"{steps / campaign.seconds:.0f} steps per second")
-    print("  ".join(["evaluated:", *(f"{law} {times}" for law, times in spoke.items())]))
-    for (case, law), (runs, pages) in campaign.known.items():
-        print(f"known: {law} in {runs} runs of {case}: {' '.join(pages)}")
-    for run in campaign.new:
-        finding = run["findings"][0]
-        print(f"NEW: {first(run)} in {run['case']}: {finding['what']}\n"
-              f"  law: {campaign.driver.laws[first(run)]['sentence']}\n"
-              f"  repeat: {repeat(run)}\n"
-              f"  judge: {CALLED} live {shlex.quote(os.path.relpath(run['kept']))}")
-    if campaign.noticed or campaign.missed:
-        print(f"faults detected: {len(campaign.noticed)} of "
-              f"{len(campaign.noticed) + len(campaign.missed)}")
-    for fault, how in campaign.missed:
-        print(f"not detected: {fault.what}{': ' + how if how else ''}")
-    whose = {f"fault-{n}": f"where {fault.what}, " for n, fault in enumerate(seeded.FAULTS)}
-    for run in campaign.driver.unjudged:  # what runs in a copy is repeated with all others
-        copy = run["copy"] != HERE.name
-        print(f"NOT JUDGED: {whose.get(run['copy'], '')}{run['case']}, seed {run['seed']}: "
-              f"{run['why']}\n  repeat: "
-              f"{CALLED + ' live ' + shlex.join(sys.argv[1:]) if copy else repeat(run)}")
+        return {law: sum(run["evaluated"][law] for run in self.runs) for law in self.driver.laws}
 
 
 def repeat(run):
@@ -264,115 +230,102 @@ def repeat(run):
             f"--steps={run['asked']} --no-seeded")
 
 
-def count(value, unit="count"):
-    return {"value": value, "unit": unit}
+def findings_of(campaign):
+    """@return a row for each kind of known findings, for each run with a new one, and for each run
+    that could not be judged"""
+    def row(experiment, run, verdict, reason, metrics, **more):
+        return results.row(experiment, {
+            "engine": f"vllm {RELEASE}", "case": run["case"], "seed": run["seed"],
+            "steps": run["asked"], "verdict": verdict, "reason": reason, "repeat": repeat(run)} |
+            more, metrics)
+
+    def finding(run, verdict, runs, **more):
+        said = run["findings"][0]
+        return row("live_finding", run, verdict, said["reason"], {"runs": runs}, **{
+            name: said[name] for name in ("law", "name", "sentence")}, **more)
+    out = []
+    for run, pages, runs in campaign.known.values():
+        listed = map(campaign.own.of_page, pages)
+        out.append(finding(run, "known", len(runs), page=" ".join(pages), known=" ".join(
+            each.id if each else page for each, page in zip(listed, pages))))
+    out += [finding(run, "broken", 1, file=os.path.relpath(run["kept"]),
+                    line=run["findings"][0]["event"]) for run in campaign.new]
+    whose = {f"fault-{n}": f"where {fault.what}: " for n, fault in enumerate(seeded.FAULTS)}
+    for run in sorted(campaign.driver.unjudged,
+                      key=lambda run: (run["case"], run["seed"], run["copy"])):
+        again = {} if run["copy"] == HERE.name else {  # with all others
+            "repeat": f"{CALLED} live {shlex.join(sys.argv[1:])}"}
+        out.append(row("live_unjudged", run, "cannot_tell", whose.get(run["copy"], "") + run["why"],
+                       {}, copy=run["copy"], **again))
+    return out
 
 
-def document(campaign):
-    """@return the results, whose figures stand at the top, too, for scripts"""
-    steps, spoke = sum(run["steps"] for run in campaign.runs), campaign.spoke()
-    figures = {
-        "steps": steps, "requests": sum(run["requests"] for run in campaign.runs),
-        "runs": len(campaign.runs), "findings_new": len(campaign.new),
-        "findings_known": len({page for _, pages in campaign.known.values() for page in pages}),
-        "laws_spoke": sum(times > 0 for times in spoke.values()),
-        "seeded": len(campaign.noticed) + len(campaign.missed), "noticed": len(campaign.noticed),
-        "steps_per_second": round(steps / campaign.seconds, 1)}
+def rows_of(campaign):
+    steps, evaluated = sum(run["steps"] for run in campaign.runs), campaign.evaluated()
+    detected = [row for row in campaign.faults if results.value(row, "detected")]
     engine = {"engine": f"vllm {RELEASE}"}
-    units = {"steps_per_second": "1/s"}
-    results = [{"experiment": "live_run", "parameters": engine, "metrics": {
-        name: count(value, units.get(name, "count")) for name, value in figures.items()}}]
-    for law, times in spoke.items():
-        known = sum(runs for (_, by), (runs, _) in campaign.known.items() if by == law)
-        results.append({"experiment": "live_law", "parameters": engine | {
-            "law": law, "name": campaign.driver.laws[law]["name"]}, "metrics": {
-                "spoke": count(times), "faults": count(campaign.firsts[law]),
-                "known": count(known),
-                "new": count(sum(first(run) == law for run in campaign.new))}})
-    return figures | {
-        "schema": 1, "results": results,
-        "environment": campaign.driver.environment | {
-            "command": " ".join(["kvproof live", *sys.argv[1:]]), "seed": campaign.options.seed},
-        "known": [{"case": case, "law": law, "runs": runs, "pages": pages}
-                  for (case, law), (runs, pages) in campaign.known.items()],
-        "new": [{"case": run["case"], "seed": run["seed"], "steps": run["asked"],
-                 "finding": run["findings"][0]} for run in campaign.new],
-        "unjudged": campaign.driver.unjudged,
-        "faults": [{"what": fault.what, "report": fault.report, "noticed": noticed, "how": how}
-                   for noticed, rows in ((True, campaign.noticed), (False, campaign.missed))
-                   for fault, how in rows]}
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        self.exit(2, f"kvproof live: {message} (see: kvproof live --scheduler=vllm --help)\n")
+    rows = [results.row("live_run", engine | {
+        "verdict": "broken" if campaign.new else "cannot_tell" if campaign.driver.unjudged else
+        "holds", "reason": ""}, {
+            "steps": steps, "requests": sum(run["requests"] for run in campaign.runs),
+            "runs": len(campaign.runs), "cases": len({run["case"] for run in campaign.runs}),
+            "findings_new": len(campaign.new), "findings_known": len({
+                page for _, pages, _ in campaign.known.values() for page in pages}),
+            "laws_evaluated": sum(times > 0 for times in evaluated.values()),
+            "seeded": len(campaign.faults), "detected": len(detected),
+            "steps_per_second": results.metric(round(steps / campaign.seconds, 1), "1/s")})]
+    firsts = collections.Counter(row["parameters"]["law"] for row in detected)
+    new = collections.Counter(map(first, campaign.new))
+    told = collections.Counter()
+    for (_, law), (_, _, runs) in campaign.known.items():
+        told[law] += len(runs)
+    for law, times in evaluated.items():
+        verdict = ("broken" if new[law] else "known" if told[law] else "holds" if times else
+                   "not_evaluated")
+        rows.append(results.row("live_law", engine | {
+            "law": law, "name": campaign.driver.laws[law]["name"], "verdict": verdict,
+            "reason": ""}, {"evaluated": times, "faults": firsts[law], "known": told[law],
+                            "new": new[law]}))
+    rows += [*findings_of(campaign), *campaign.faults, *campaign.users.stale()]
+    return sorted(rows, key=lambda row: row["experiment"])
 
 
 def parse():
     names = [each.name for each in world.CASES]
-    parser = Parser(
-        "kvproof live --scheduler=vllm", allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Drives vLLM's own scheduler with a worker that is none, and judges its runs.",
-        epilog="Example: kvproof live --scheduler=vllm --steps=20000 --seed=7\n\n"
-        "Exit codes: 0 no finding without an advisory, 1 a new one, 2 usage, unwritable output\n"
-        "or a run that could not be judged, 77 no vLLM could be had, 130 stopped. Faults that are\n"
-        "not detected are only listed.")
+    parser = command_line.Parser(
+        "kvproof live --scheduler=vllm", "kvproof live --scheduler=vllm --steps=20000 --seed=7",
+        "0 no finding without an advisory, 1 a new one, 2 usage, unwritable output or a run that "
+        "could not be judged, 77 no vLLM could be had, 130 stopped. Faults that are not detected "
+        "are only listed",
+        description="Drives vLLM's own scheduler with a worker that is none, and judges its runs.")
     parser.add_argument("--scheduler", choices=["vllm"], required=True, help="whose scheduler")
-    parser.add_argument("--steps", metavar="N", type=int, default=100000,
+    parser.add_argument("--steps", metavar="N", type=command_line.whole(50), default=100000,
                         help="of the run without faults, default 100000; a fault gets N/10")
-    parser.add_argument("--seed", metavar="N", type=int, default=1)
+    parser.add_argument("--seed", metavar="N", type=command_line.whole(0, 2 ** 64 - 1), default=1)
     parser.add_argument("--case", metavar="NAME", action="append", choices=names,
                         help=f"only this one, repeatable: {', '.join(names)}")
     parser.add_argument("--no-seeded", action="store_true", help="leave the seeded faults out")
-    parser.add_argument("--json", metavar="FILE", help="also write the results to this file")
-    parser.add_argument("--check-options", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    parser.judges()
+    options = parser.read()
     options.case = options.case or names
-    for name, least in (("seed", 0), ("steps", 50)):
-        if getattr(options, name) < least:
-            parser.error(f"argument --{name}: expected a whole number from {least} on")
     return options
 
 
 def main():
     options = parse()
-    if options.check_options:
-        return 0
-    folder = os.path.join(CHECKOUT, "build", "engines")
-    os.makedirs(folder, exist_ok=True)
-    programs = os.environ.get("KVPROOF_BIN") or os.path.join(CHECKOUT, "build", "release", "bin")
-    if options.json and not writable(options.json):
-        print(f"kvproof live: --json={options.json}: cannot be written", file=sys.stderr)
-        return 2
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with tempfile.TemporaryDirectory(prefix="kvproof-live-") as copies:
-        try:
-            campaign = Campaign(
-                Driver(os.path.join(programs, "kvproof-live"), folder, copies), options)
-        except Absent as error:
-            print(f"kvproof live: skipped: vllm {RELEASE}: {error}", file=sys.stderr)
-            return 77
-        try:
-            campaign.sound()
-            campaign.explain()
-            if not options.no_seeded:
-                campaign.faults()
-        except (Absent, OSError) as error:
-            print(f"kvproof live: {error}", file=sys.stderr)
-            return 2
-        finally:
-            campaign.stop()
-    campaign.driver.unjudged.sort(key=lambda run: (run["case"], run["seed"], run["copy"]))
-    show(campaign)
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            file.write(json.dumps(document(campaign)) + "\n")
+    campaign = Campaign(Driver(environments.folder(), runner().work), options)
+    try:
+        campaign.sound()
+        campaign.explain()
+        if not options.no_seeded:
+            campaign.try_faults()
+    except (Absent, OSError) as error:
+        raise files.InputError(str(error)) from None
+    finally:
+        campaign.progress.clear()
+    results.finish(rows_of(campaign), "live", options, seed=options.seed)
     return 1 if campaign.new else 2 if campaign.driver.unjudged else 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    sys.exit(verb.run("kvproof live", main))
