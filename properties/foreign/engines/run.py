@@ -166,8 +166,9 @@ def examine(row, options, checker):
         faults = [*runner().each(lambda item: checker.detects(place, *item),
                                  enumerate(row.seeded), CORES)]
     (check,) = results.of(checked, "check")
+    said = check["parameters"]
     return Outcome(row, ended.exit_code, [
-        whole(row, VERDICTS[ended.exit_code], check["parameters"]["reason"],
+        whole(row, VERDICTS[ended.exit_code], said["broken"] or said["reason"],
               {name: results.value(check, name) for name in COUNTS},
               results.value(check, "seconds"), faults), *laws_of(row, checked), *faults])
 
