@@ -108,7 +108,7 @@ class HistoryTest(unittest.TestCase):
 
     def test_a_defect_is_found_or_not_or_cannot_be_met(self):
         finding = results.row("check_finding", {"law": "I9", "reason": "block 5"}, {})
-        lives, gone = (next(each for each in DEFECTS if each.expected("0.11.0") == lives)
+        lives, gone = (next(each for each in DEFECTS if each.lives_in("0.11.0") == lives)
                        for lives in (True, False))
         for defect, rows, met, code, verdict, reason in (
                 (lives, [finding], 7, 1, "known", "I9: block 5"), (gone, [], 7, 0, "holds", ""),
@@ -130,7 +130,7 @@ class HistoryTest(unittest.TestCase):
                           for row, code in ((HISTORY[0], 0), (HISTORY[0], 1), (ROW, 0)))
         history.defects_of([holds, *others], None, None)
         self.assertEqual(results.value(holds.rows[0], "findings_known"), 1)
-        self.assertEqual(len(holds.rows), 1 + sum(d.expected("0.11.0") for d in DEFECTS))
+        self.assertEqual(len(holds.rows), 1 + sum(d.lives_in("0.11.0") for d in DEFECTS))
         self.assertEqual([len(each.rows) for each in others], [1, 1])
 
 

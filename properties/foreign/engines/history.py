@@ -14,6 +14,7 @@ from kvproof_support import results
 from kvproof_support.tasks import runner
 
 PROBE = ("--findings=1", "--shrink-seconds=5")
+OPERATIONS = {"output-key": 60000}  # in each configuration, where 4000 do not meet it
 
 
 def probed(checker, row, defect, options, experiment="engine_history"):
@@ -23,9 +24,9 @@ def probed(checker, row, defect, options, experiment="engine_history"):
     count = os.path.join(checker.work, f"{name}.count")
     met = row._replace(adapter=f"{row.adapter} --meet={defect.name} --count={count}")
     ended, rows = checker.run(Place(met, options.folder, options.checkout), name, *PROBE,
-                              f"--operations={defect.operations}",
-                              *(f"--configuration={c}" for c in defect.configurations))
-    times, expected = 0, defect.expected(row.revision)
+                              f"--operations={OPERATIONS.get(defect.name, 4000)}",
+                              *(f"--configuration={c}" for c in defect.where))
+    times, expected = 0, defect.lives_in(row.revision)
     if os.path.exists(count):
         with open(count, encoding="ascii") as file:
             times = int(file.read())
@@ -42,7 +43,8 @@ def probed(checker, row, defect, options, experiment="engine_history"):
     operations = sum(results.value(each, "operations") for each in results.of(rows, "check"))
     return results.row(experiment, {
         "engine": row.name, "revision": row.revision, "source": row.source, "defect": defect.name,
-        "what": defect.what, "link": defect.link, "verdict": verdict, "reason": reason,
+        "what": defect.what, "link": defect.page, "verdict": verdict, "reason": reason,
+        "known": defect.id if verdict == "known" else "",
         "expected": "yes" if expected else "no"}, {"met": times, "operations": operations})
 
 
@@ -61,7 +63,7 @@ def defects_of(outcomes, options, checker):
     for o in outcomes:
         if o.row.name == HISTORY[0].name and o.code == 0:
             its = [probed(checker, o.row, defect, options, "engine_known") for defect in DEFECTS
-                   if defect.expected(o.row.revision)]
+                   if defect.lives_in(o.row.revision)]
             o.rows[0]["metrics"]["findings_known"]["value"] += sum(
                 each["parameters"]["verdict"] == "known" for each in its)
             o.rows += its

@@ -164,17 +164,5 @@ RELEASES = ("0.11.0", "0.13.0", "0.15.1", "0.18.1", "0.20.2", "0.22.1", "0.24.0"
             "0.30.0", "0.33.0")
 HISTORY = [Row("vllm-v1", release, "pypi", f"vllm=={release}", VLLM_V1, "wire", "vllm",
                abilities=None) for release in RELEASES]
-
-
-class Defect(known.Row):
-    """What releases of vLLM V1 have, by its name in ../vllm_known.py."""
-
-    link, configurations, expected = known.Row.page, known.Row.where, known.Row.lives_in
-
-    @property
-    def operations(self):
-        """In each of the configurations."""
-        return 60000 if self.name == "output-key" else 4000
-
-
-DEFECTS = [Defect(*row) for row in known.read(known.OWN).rows if row.name]
+# What releases of vLLM V1 have, by its name in ../vllm_known.py.
+DEFECTS = [row for row in known.read(known.OWN).rows if row.name]
