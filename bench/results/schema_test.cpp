@@ -72,6 +72,13 @@ TEST(Schema, IsPrintedWithTheEnvironmentAndEveryExperimentOnce) {
             nlohmann::json({"nhd", "hnd"}));
 }
 
+TEST(Schema, HoldsTheWriterOfResultFiles) {
+  const properties::TemporaryFolder folder;
+  const std::string path = folder.path() / "a.json";
+  EXPECT_THROW(ResultFile(path).commit({}, std::vector{law("HOLDS")}), std::logic_error);
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
 TEST(ReadResults, ReturnsWhatWasWritten) {
   const properties::TemporaryFolder folder;
   const std::string path = folder.path() / "a.json";
