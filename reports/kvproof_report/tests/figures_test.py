@@ -3,6 +3,7 @@
 be read on what is behind it, and each mark has a name of its own."""
 
 import functools
+import json
 import os
 import re
 import tempfile
@@ -30,7 +31,13 @@ ROLES = {light: role for role, (light, _) in drawing.COLOURS.items()}
 def every_result():
     """name -> results: the samples, and each machine of the gallery"""
     with tempfile.TemporaryDirectory() as folder:
-        found = {"samples": load(sample_results.write_all(folder))}
+        paths = sample_results.write_all(folder)
+        beyond = sample_results.document("paged_decode")
+        for row in beyond["results"]:  # as if each passed the ceiling
+            row["metrics"]["fraction_of_read_ceiling"] = {"value": 1.05, "unit": "ratio"}
+        with open(os.path.join(folder, "paged_decode.json"), "w", encoding="utf-8") as stream:
+            json.dump(beyond, stream)
+        found = {"samples": load(paths)}
     return found | {os.path.basename(path): load(paths)
                     for path in machines_of_the_gallery() if (paths := paths_in(path))}
 

@@ -89,42 +89,6 @@ def serving_moment(storage, running, step):
             "stranded": (free if step % 2 else 0, "tokens")}
 
 
-def published():
-    """Every claim with its cases: each published value equals ours, except one that is half."""
-    paged, longest = "paged", "contiguous_max_length"
-    held, at_once, output = ("share of memory that holds tokens", "requests that run at once",
-                             "output throughput")
-    for claim, series, at, unit, value in (
-            ("effective_memory", longest, held, "ratio", 0.2),
-            ("effective_memory", "contiguous_power_of_two", held, "ratio", 0.6),
-            ("effective_memory", "contiguous_oracle", held, "ratio", 0.5),
-            ("effective_memory", paged, held, "ratio", 0.96),
-            ("mixed_lengths", paged, "share of static buffers, each request once", "ratio", 0.08),
-            ("mixed_lengths", paged, "share of static buffers, as they are served", "ratio", 0.36),
-            ("concurrency_8b", longest, at_once, "count", 12),
-            ("concurrency_8b", longest, output, "tokens/s", 1750),
-            ("concurrency_8b", paged, at_once, "count", 124),
-            ("concurrency_8b", paged, output, "tokens/s", 4800),
-            ("concurrency_70b", longest, at_once, "count", 4),
-            ("concurrency_70b", paged, at_once, "count", 167),
-            *(("watermark", paged, f"watermark {share:.2f}", "count", preemptions)
-              for share, preemptions in ((0, 1000), (0.02, 380), (0.05, 190), (0.10, 160),
-                                         (0.15, 144))),
-            ("system_prompt", paged, "hit rate by tokens", "ratio", 0.66),
-            ("first_token", longest, "under load", "ms", 40),
-            ("first_token", paged, "under load", "ms", 38.5),
-            ("first_token", paged, "500 tokens computed", "ms", 8.5),
-            ("first_token", paged, "500 tokens cached", "ms", 4.75),
-            *(("block_size", paged, f"block size {size}", "tokens", (size - 1) / 2)
-              for size in (16, 32, 64))):
-        apart = 2 if at == "500 tokens cached" else 1  # this one is far from ours
-        yield result("published", {"claim": claim, "source": "a paper (page 3 / 4)",
-                                   "series": series, "at": at},
-                     here=(value, unit, value * 0.9, min(value * 1.2, 1) if unit == "ratio"
-                           else value * 1.2),
-                     published=(value / apart, unit))
-
-
 def decode_step():
     """Three calls take twice the time of one, 90 instructions for 45; Python 100 and 500 times the
     time of one call. The larger batch costs a quarter more."""
@@ -284,37 +248,15 @@ def campaign():
                  tasks=2)
 
 
-def paged_decode():
-    """Blocks of 16 reach half of the read ceiling, larger ones more, the largest of one layout more
-    than all of it; contiguous buffers 0.6."""
-    def case(layout, block_size, share, **other):
-        parameters = {"type": "bf16", "layout": layout, "block_size": block_size,
-                      "order": "shuffled", "context": 8192, "batch": 4, "ratio": 4, "threads": 1,
-                      "implementation": "avx2", **other}
-        return result("paged_decode", parameters, gb_per_second=(20 * share, "GB/s"),
-                      fraction_of_read_ceiling=(share, "ratio", share * 0.95, share * 1.03),
-                      fraction_of_gather_ceiling=(share * 1.2, "ratio"),
-                      paged_over_contiguous=(0.6 / share, "ratio", 0.58 / share, 0.64 / share),
-                      contiguous_fraction_of_read_ceiling=(0.6, "ratio", 0.59, 0.62))
-    for layout, less in (("hnd", 0.0), ("nhd", 0.04)):
-        for exponent in range(8):
-            yield case(layout, 1 << exponent, 0.34 + 0.04 * exponent - less)
-        yield case(layout, 256, 1.05 - 10 * less)
-    yield case("hnd", 16, 0.45, threads=2)
-    yield case("hnd", 16, 0.55, context=1024, batch=32)
-    yield case("hnd", 16, 0.4, type="fp8_e4m3")
-    yield case("nhd", 16, 0.42, order="identity")
-
-
 # Of the gallery: what no formula makes, by the file that it is in.
 KEPT = {name: name for name in (
     "memory_of_one_request", "memory_of_models", "utilisation", "life_cycle", "eviction",
     "waste_against_block_size", "prefix_hit_rate", "retention", "serving_cost", "pool_operation",
-    "movement")} | {
+    "movement", "paged_decode", "published")} | {
         "liar": "liars", "peers_kernels": "peers", "peers_allocators": "peers"}
 MADE = {maker.__name__: maker for maker in (
-    live_memory, serving, published, decode_step, paged_decode, mutant, exhaustive, check_law,
-    gate_measure, engine_law, engine_history, live_law, live_history, campaign)}
+    live_memory, serving, decode_step, mutant, exhaustive, check_law, gate_measure, engine_law,
+    engine_history, live_law, live_history, campaign)}
 NAMES = (*MADE, *KEPT)
 # Those of kvproof check, gate, engines, live, campaign and bench --peers.
 CHECKED = ("mutant", "liar", "exhaustive", "check_law", "gate_measure", "engine_law",
