@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interruptions at random times, over a hundred: the signal ends the verb, and nothing stays behind.
+"""Interruptions at random times: the signal ends the verb, and nothing stays behind.
 
 Nothing: no file in the folder or among the temporary ones that was not there before and is not a
 complete result, and no process that it has started, however deep, in whatever session.
@@ -46,7 +46,7 @@ RUNS = (
 )
 TIMES = {"revision": 8, "gate": 12, "mutants": 12}  # others 10
 FILES = {"kvproof-failure-1.jsonl", "kvproof-failure-1.html"}
-# Tasks of which each takes a part of a second; the adapter leaves a process in a session of its own.
+# Tasks of which each takes a part of a second; an adapter leaves a process in a session of its own.
 LEAVER = f"sh -c 'setsid sleep 9999 & exec {sys.executable} {ADAPTER}'"
 PLAN = {"kvproof_plan": 1, "tasks": [
     {"kind": "check", "options": ["--subject=naive", "--operations=5000"], "seeds": [1, 40]},

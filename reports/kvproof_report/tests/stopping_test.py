@@ -1,21 +1,82 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that a signal ends the scripts that draw, whatever they do, and leaves nothing behind."""
+"""Tests that a signal ends scripts, whatever they do, and what their tasks have started."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from unittest import mock
 
 from kvproof_support import stopping
 from kvproof_support.files import write
+from kvproof_support.tasks import LIMIT, NOT_STARTED, Runner, Stopped, Task, processes
 from kvproof_report.tests import sample_results
 from kvproof_report.tests.support import FolderTest, script
 
 
 # Until a script handles signals, its interpreter answers with a traceback: it is to get them later.
 LATER = ["env", "--block-signal=INT,TERM,HUP"]
+
+
+# Starts a process in a session of its own, one that has no environment either, and one that stays
+# when it is asked to end.
+BREEDER = """setsid sleep 9000 & env -i setsid sleep 9000 &
+(trap '' TERM; while :; do sleep 0.01; done) & : >ready; """
+
+
+class RunnerTest(FolderTest):
+    def one(self, script, **how):
+        return self.runner.one(Task("one", ("sh", "-c", BREEDER + script), folder=self.folder,
+                                    **how)).exit_code
+
+    def setUp(self):
+        super().setUp()
+        self.runner = Runner()
+        self.addCleanup(self.runner.close)
+
+    def test_what_a_task_has_started_ends_with_it(self):
+        for script, code, limit in (("exit 0", 0, None), ("exit 3", 3, None), ("wait", LIMIT, 0.5),
+                                    ("kill -9 $$", -9, None)):
+            self.assertEqual(self.one(script, limit_seconds=limit), code)
+            self.assertEqual(self.left(), [])
+        self.assertEqual(self.runner.one(Task("none", ("/absent",))).exit_code, NOT_STARTED)
+
+    def test_a_signal_ends_all_tasks_and_the_next_does_not_begin(self):
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        task = Task("one", ("sh", "-c", BREEDER + "wait"), folder=self.folder)
+        with self.assertRaises(Stopped):
+            list(self.runner.run([task] * 5, jobs=2))
+        self.assertEqual(self.left(), [])
+        with self.assertRaises(Stopped):
+            self.one("exit 0")
+
+    def test_a_runner_that_is_killed_leaves_no_task_and_no_folder(self):
+        process = os.fork()
+        if process == 0:
+            self.runner = Runner()
+            write(self.path("work"), self.runner.work.encode())
+            self.one("wait")
+        while not os.path.exists(self.path("ready")):
+            time.sleep(0.01)
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        end = time.monotonic() + 60  # its keeper takes two seconds to kill what does not obey
+        while os.path.exists(self.content("work")) and time.monotonic() < end:
+            time.sleep(0.01)
+        self.assertFalse(os.path.exists(self.content("work")))
+        self.assertEqual(self.left(), [])
+
+    def left(self):
+        """@return what runs in the folder"""
+        found = []
+        for each in processes():
+            with contextlib.suppress(OSError):
+                if os.readlink(f"/proc/{each.pid}/cwd") == os.path.realpath(self.folder):
+                    found.append(each)
+        return found
 
 
 class StoppingTest(FolderTest):
