@@ -328,8 +328,8 @@ class Merges(Campaign):
             again = subprocess.run([f"{PROGRAMS}/kvproof-replay", *words[2:]],
                                    cwd=self.work / "two", capture_output=True, check=False)
             self.assertEqual(again.returncode, 1, words)
-            self.assertEqual(row["parameters"]["law"], "I18")
             self.assertTrue((self.work / "two" / row["parameters"]["lens"]).exists())
+        self.assertIn("I18", [row["parameters"]["law"] for row in found])
         self.assertEqual(sum(row["metrics"]["tasks"]["value"] for row in found), 3)
         suite = xml.etree.ElementTree.parse(self.work / "junit.xml").getroot()
         failed = [case for case in suite.iter("testcase") if case.find("failure") is not None

@@ -10,6 +10,7 @@
 #include "bench/results/shown.h"
 #include "bench/results/table.h"
 #include "bench/results/verdict.h"
+#include "reference/support/say.h"
 
 namespace kvproof::bench {
 namespace {
@@ -115,9 +116,11 @@ Json sarif_result(const Result& row, const std::string& rule) {
 
 std::string junit_of(std::span<const Result> results) {
   std::string text;
+  std::size_t cases = 0;
   for (const Result& row : results) {
     const std::string verdict = text_in(row, "verdict");
     if (verdict.empty() || may_follow(row)) continue;
+    ++cases;
     const std::string subject = text_in(row, "subject");
     const std::string suite = row.experiment + (subject.empty() ? "" : "." + subject);
     text +=
@@ -126,8 +129,8 @@ std::string junit_of(std::span<const Result> results) {
     if (!element.empty()) text += "<" + element + " message=" + xml_text(reason_of(row)) + "/>";
     text += "</testcase>\n";
   }
-  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"kvproof\">\n" + text +
-         "</testsuite>\n";
+  return say("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"kvproof\" tests=\"",
+             cases, "\">\n", text, "</testsuite>\n");
 }
 
 std::string sarif_of(const Parameters& environment, std::span<const Result> results) {

@@ -84,6 +84,7 @@ constexpr Experiment kExperiments[] = {
     {"events_finding", "law, verdict, reason", ""},
     {"campaign", "plan, kind", "tasks:size, complete:count, findings:count", kMany, 32},
     {"campaign_finding", "law, reason", "tasks:size", kMany, 32},
+    {"campaign_task", "task, kind, options, verdict, reason", ""},
     {"campaign_cost", "kind", ""},
     {"campaign_machine", "host", ""},
     {"fuzz", "target", ""},

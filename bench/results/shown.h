@@ -153,6 +153,14 @@ inline constexpr Shown kShown[] = {
     {.experiment = "live_unjudged",
      .names = "engine case seed copy",
      .text = "{case}, seed {seed}: not judged: {reason}\n  repeat: {repeat}"},
+    {.experiment = "campaign_finding",
+     .names = "law shape",
+     .text = "{law}, in {tasks task}: {reason}\n  {shape}\n  run it again: {repeat}"
+             "[\n  look at it: {lens}]"},
+    {.experiment = "campaign_task",
+     .names = "kind options task",
+     .verdicts = "skipped cannot_tell",
+     .text = "{kind}, {reason}: {task*}"},
     {.experiment = "live_run",
      .names = "file engine",
      .text = "[{file}: ][{engine}: ]{verdict}[, {reason}] ({steps step}[ in {runs run}], {requests "
