@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random runs of the simulated engine hold under the laws of a run, and each seeded fault of a
-// scheduler (properties/mutants/patches_serving.cpp) breaks the law that its row names first.
+// scheduler (properties/mutants/serving.patches) breaks the law that its row names first.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -44,7 +44,7 @@ WrittenRun faulty_run(const RunSetup& setup, std::string_view id) {
 
 std::vector<properties::Seeded> scheduler_mutants() {
   std::vector<properties::Seeded> out;
-  for (const properties::Patch& row : properties::patched_folder_of_serving().rows) {
+  for (const properties::Patch& row : properties::patched_folder("bench/serving").rows) {
     if (row.law.empty()) continue;  // another place of the row before
     properties::Seeded& mutant = out.emplace_back();
     mutant.id = row.id;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seeded faults of schedulers (properties/mutants/patches_serving.cpp) as rows of the kill
+// The seeded faults of schedulers (properties/mutants/serving.patches) as rows of the kill
 // matrix: random runs of a copy of the engine, under the laws of a run.
 #pragma once
 

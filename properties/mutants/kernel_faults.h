@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What replacements in patches_kernels.cpp are too long to say. Bytes that no query token sees have
+// What replacements in kernels.patches are too long to say. Bytes that no query token sees have
 // a weight of zero, which hides them unless they are NaN or infinity.
 #pragma once
 

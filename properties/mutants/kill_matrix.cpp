@@ -78,7 +78,7 @@ MatrixRow row_of(const Ended& ended) {
 
 /// Where a bug of the museum was made first.
 std::string_view file_of(std::string_view id) {
-  const std::span<const Patch> rows = patched_folder_of_reference().rows;
+  const std::vector<Patch>& rows = patched_folder("reference").rows;
   const auto at = std::ranges::find(rows, id, &Patch::id);
   if (at == rows.end()) throw std::invalid_argument(say(id, ": no source patch has that id"));
   return at->file;
@@ -148,7 +148,7 @@ std::vector<Seeded> all_mutants() {
     Seeded& mutant = out.emplace_back();
     mutant.id = row.id;
     mutant.family = "P";
-    mutant.where = std::string("optimized/").append(row.file);
+    mutant.where = "optimized/" + row.file;
     mutant.sentence = row.sentence;
     mutant.law = row.law;
     mutant.configuration = row.configuration;

@@ -76,7 +76,7 @@ struct Seeded {
 
 /// The seeded bugs of mutants.h.
 [[nodiscard]] std::vector<Seeded> museum_mutants();
-/// The seeded bugs of mutants.h and the source patches of patches.cpp.
+/// The seeded bugs of mutants.h and the source patches of optimized.patches.
 [[nodiscard]] std::vector<Seeded> all_mutants();
 
 }  // namespace kvproof::properties

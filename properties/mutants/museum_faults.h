@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The code of seeded bugs that is too long for a row of patches_reference.cpp, and the memory that
+// The code of seeded bugs that is too long for a row of reference.patches, and the memory that
 // some of them need, for which the naive manager has no place.
 #pragma once
 

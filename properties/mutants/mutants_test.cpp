@@ -36,7 +36,7 @@ TEST(MutantList, NamesEachReportOnceWithALawAndAConfigurationThatExist) {
     EXPECT_NE(row.report.find('/'), std::string_view::npos) << row.id;
     EXPECT_TRUE(row.sentence.ends_with('.')) << row.id;
   }
-  for (const Patch& row : patched_folder_of_reference().rows) {
+  for (const Patch& row : patched_folder("reference").rows) {
     EXPECT_NE(std::ranges::find(kMutants, row.id, &Mutant::id), std::end(kMutants)) << row.id;
   }
   for (const NotApplicable& row : kNotApplicable) {

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <initializer_list>
 #include <iostream>
 #include <set>
 #include <stdexcept>
@@ -16,7 +15,6 @@
 #include "properties/laws.h"
 #include "properties/mutants/active_patch.h"
 #include "properties/mutants/kill_matrix.h"
-#include "properties/mutants/patch_text.h"
 #include "properties/random/shrink.h"
 #include "reference/support/say.h"
 
@@ -47,8 +45,7 @@ TEST(Patches, AreKilledByTheirLawAloneWithAShortTrace) {
     }
     std::string laws;
     for (const std::string& id : found->breaches) laws += " " + id;
-    EXPECT_TRUE(found->names(std::string(row.law))) << row.id << " broke" << laws << "\n"
-                                                    << found->text;
+    EXPECT_TRUE(found->names(row.law)) << row.id << " broke" << laws << "\n" << found->text;
     const Failure small = shrink(make, *found, kLawsAlone);
     EXPECT_LE(small.trace.size(), kLongestTrace) << describe_failure(small, 1, "");
     std::cout << row.id << " " << row.file << " killed by" << laws << " after " << counts.operations
@@ -100,12 +97,14 @@ TEST(ActivePatch, IsInForceInItsScopeAndNotInAConstantExpression) {
   EXPECT_FALSE(patched::patch_is_on("P03"));
 }
 
-std::string patched_as(std::initializer_list<Patch> rows, std::string_view copy = "patched") {
+std::string patched_as(std::string_view rows, std::string_view copy = "patched") {
   constexpr std::string_view kText =
       "#include \"optimized/b.h\"\n#include \"optimized/c.h\"\nnamespace kvproof::optimized {\n"
       "int f(int n) {\n  n =\n      n + 1;\n  return n + 1;\n}\n}\n";
   const std::string files[] = {"a.h", "b.h"};
-  return patched_text({"optimized", copy, {rows.begin(), rows.size()}}, "a.h", kText, files);
+  const PatchedFolder folder = read_patches(
+      "list", say("folder: optimized\ncopy: ", copy, "\nfile: a.h\ncolumns: id text\n", rows));
+  return patched_text(folder, "a.h", kText, files);
 }
 
 testing::AssertionResult holds(const std::string& text, std::string_view part) {
@@ -113,7 +112,7 @@ testing::AssertionResult holds(const std::string& text, std::string_view part) {
   return testing::AssertionFailure() << part << " is not in\n" << text;
 }
 
-std::string complaint_of(std::initializer_list<Patch> rows) {
+std::string complaint_of(std::string_view rows) {
   try {
     return "none: " + patched_as(rows);
   } catch (const std::invalid_argument& error) {
@@ -122,47 +121,62 @@ std::string complaint_of(std::initializer_list<Patch> rows) {
 }
 
 TEST(PatchedText, PutsAnExpressionOrStatementsBehindASwitchAndRenamesTheRest) {
-  const std::string expression = patched_as({{"Q1", "a.h", "return `n + 1`;", "n"}});
+  const std::string expression = patched_as("Q1 | return [-n + 1-]{+n+};");
   EXPECT_TRUE(
       holds(expression, "return (::kvproof::patched::patch_is_on(\"Q1\") ? (n) : (n + 1));"));
   EXPECT_TRUE(holds(expression, "#include \"patched/b.h\""));
   EXPECT_TRUE(holds(expression, "#include \"optimized/c.h\"")) << "which is not copied";
   EXPECT_TRUE(holds(expression, "namespace kvproof::patched {"));
-  const std::string kept = patched_as({{"Q1", "a.h", "return `n + 1`;", "n"}}, "");
+  const std::string kept = patched_as("Q1 | return [-n + 1-]{+n+};", "");
   EXPECT_TRUE(holds(kept, "#include \"optimized/b.h\"\n"));
   EXPECT_TRUE(holds(kept, "namespace kvproof::optimized {"));
-  const std::string statement =
-      patched_as({{"Q1", "a.h", "n = n + 1;", ""}});  // any white space matches any other
+  const std::string statement = patched_as("Q1\n  [-n = n +\n  1;-]");  // of any white space
   EXPECT_TRUE(holds(statement, "if (::kvproof::patched::patch_is_on(\"Q1\")) {  } else { n =\n"));
 }
 
 TEST(PatchedText, InsertsStatementsAndHoldsAlternatives) {
-  const std::string text = patched_as({{"Q1", "a.h", "return `n + 1`;", "n"},
-                                       {"Q2", "a.h", "return `n + 1`;", "2"},
-                                       {"Q3", "a.h", "`` return n + 1;", "n = 3;"}});
+  const std::string text = patched_as(
+      "Q1 | return [-n + 1-]{+n+};\nQ2 | return\n  [-n + 1-]\n  {+2+};\n"
+      "Q3 | {+n = 3;+} return n + 1;");
   EXPECT_TRUE(holds(text, "if (::kvproof::patched::patch_is_on(\"Q3\")) { n = 3; } return ("));
   EXPECT_TRUE(holds(text,
                     "return (::kvproof::patched::patch_is_on(\"Q1\") ? (n) : "
                     "(::kvproof::patched::patch_is_on(\"Q2\") ? (2) : (n + 1)));"));
-  const std::string either = patched_as(
-      {{"Q1", "a.h", "return n + 1;", "return 1;"}, {"Q2", "a.h", "return n + 1;", "return 2;"}});
+  const std::string either =
+      patched_as("Q1 | [-return n + 1;-]{+return 1;+}\nQ2 | [-return n + 1;-]{+return 2;+}");
   EXPECT_TRUE(holds(either, "{ return 1; } else if (::kvproof::patched::patch_is_on(\"Q2\")) { "));
 }
 
 TEST(PatchedText, RefusesWhatIsNotThereExactlyOnceAndRowsThatTouch) {
-  EXPECT_EQ(complaint_of({{"Q1", "a.h", "n + 2", "0"}}),
-            "patch Q1 of optimized/a.h: the text is found 0 times, expected once");
-  EXPECT_EQ(complaint_of({{"Q1", "a.h", "n + 1", "0"}}),
-            "patch Q1 of optimized/a.h: the text is found 2 times, expected once");
-  for (const char* found : {"", "``", "return `n"}) {
-    EXPECT_EQ(complaint_of({{"Q1", "a.h", found, "0"}}),
-              "patch Q1 of optimized/a.h: nothing is to be found, expected `text`");
+  EXPECT_EQ(complaint_of("Q1 | [-n + 2-]{+0+}"),
+            "list:5: Q1 of a.h: the text is found 0 times, expected once");
+  EXPECT_EQ(complaint_of("\nQ1 | [-n + 1-]{+0+}"),
+            "list:6: Q1 of a.h: the text is found 2 times, expected once");
+  for (const char* text : {"n", "{+n+}", "[--]", "return [-n", "return {+n"}) {
+    EXPECT_EQ(
+        complaint_of(say("Q1 | ", text)),
+        "list:5: Q1 of a.h: nothing is changed, expected [-what is removed-] or {+is added+}");
   }
-  EXPECT_NO_THROW((void)patched_as(
-      {{"Q1", "a.h", "return `n` + 1", "0"}, {"Q2", "a.h", "return n + `1`", "0"}}));
-  EXPECT_EQ(
-      complaint_of({{"Q1", "a.h", "return `n` + 1", "0"}, {"Q2", "a.h", "return `n + 1`;", "0"}}),
-      "patch Q2 of optimized/a.h: another row changes that text");
+  EXPECT_NO_THROW((void)patched_as("Q1 | return [-n-]{+0+} + 1\nQ2 | return n + [-1-]{+0+}"));
+  EXPECT_EQ(complaint_of("Q1 | return [-n-]{+0+} + 1\nQ2 | return [-n + 1-]{+0+};"),
+            "list:6: Q2 of a.h: another row changes that text");
+  EXPECT_EQ(complaint_of("columns: id txt"), "list:5: txt is no column");
+  EXPECT_EQ(complaint_of("Q1"), "list:5: expected a file and a text");
+}
+
+TEST(Patch, IsARowOfAListWithShortNamesAndWhiteSpace) {
+  const std::vector<Patch> rows = read_patches("list",
+                                               "# A comment\nlaw: L1\nfile short: a/b.py\n"
+                                               "columns: id file sentence\nQ1 | short\n"
+                                               "| What is | wrong.\n    [-x-]\n\n   y\n")
+                                      .rows;
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows.front().place, "list:5");
+  EXPECT_EQ(rows.front().law, "L1");
+  EXPECT_EQ(rows.front().file, "a/b.py");
+  EXPECT_EQ(rows.front().sentence, "What is | wrong.");
+  EXPECT_EQ(rows.front().text, "  [-x-]\n\n y");
+  EXPECT_EQ(changed_text(rows.front(), "  x\n\n y\n x\n\n y"), "  \n\n y\n x\n\n y");
 }
 
 struct Complaint {
@@ -173,13 +187,12 @@ struct Complaint {
 // The program of the build, on trees from which a text has gone.
 TEST(PatchSources, EndsTheBuildWithALineThatNamesTheRow) {
   const auto root = std::filesystem::path(testing::TempDir()) / "kvproof-patch-sources";
-  for (const PatchedFolder& folder : {patched_folder_of_optimized(), patched_folder_of_kernels(),
-                                      patched_folder_of_reference(), patched_folder_of_serving()}) {
-    const std::string name(folder.name);
+  for (const PatchedFolder& folder : patched_folders()) {
+    const std::string& name = folder.name;
     std::filesystem::remove_all(root);
     const auto from = root / name;
     const auto run = [&](const std::string& files) {
-      const std::string command = KVPROOF_BINARY_DIR "/tests/kvproof_patch_sources " + name + " " +
+      const std::string command = KVPROOF_BINARY_DIR "/bin/kvproof_patch_sources " + name + " " +
                                   from.string() + " " + (root / "to").string() + " " + files +
                                   " 2> " + (root / "said").string();
       Complaint out{WEXITSTATUS(std::system(command.c_str())), {}};
@@ -190,7 +203,7 @@ TEST(PatchSources, EndsTheBuildWithALineThatNamesTheRow) {
     std::set<std::string> files;
     std::string all;
     for (const Patch& row : folder.rows) {
-      const std::string file(row.file);
+      const std::string& file = row.file;
       if (!files.insert(file).second) continue;
       all += file + " ";
       std::filesystem::create_directories((from / file).parent_path());
@@ -199,12 +212,12 @@ TEST(PatchSources, EndsTheBuildWithALineThatNamesTheRow) {
     const Complaint good = run(all);
     EXPECT_EQ(good.code, 0) << good.said;
     const Patch &first = folder.rows.front(), &last = folder.rows.back();
-    EXPECT_EQ(run("nothing.h").said, say("patch ", first.id, " of ", name, "/", first.file,
+    EXPECT_EQ(run("nothing.h").said, say(first.place, ": ", first.id, " of ", first.file,
                                          ": there is no such file, expected one of those copied"));
     std::ofstream(from / last.file) << "// empty\n";
     const Complaint bad = run(all);
     EXPECT_EQ(bad.code, 2);
-    EXPECT_TRUE(holds(bad.said, say(" of ", name, "/", last.file, ": the text is found 0 times")));
+    EXPECT_TRUE(holds(bad.said, say(" of ", last.file, ": the text is found 0 times")));
   }
   std::filesystem::remove_all(root);
 }

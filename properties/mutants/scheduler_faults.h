@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What replacements in patches_serving.cpp are too long to say, or have to remember.
+// What replacements in serving.patches are too long to say, or have to remember.
 #pragma once
 
 #include <algorithm>

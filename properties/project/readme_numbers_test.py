@@ -55,8 +55,8 @@ def printed(build):
     reports = number(r"^all +(\d+)", out) - patches - schedulers
     yield (r"(\S+) of (\S+); (\S+) more need a mechanism that kvproof does not have \(\[`mutants.h",
            [reports, reports, number(r"(\d+) reports need a mechanism", out)])
-    yield r"(\S+) of (\S+) \(\[`patches.cpp", [patches, patches]
-    yield r"(\S+) of (\S+) \(\[`patches_serving.cpp", [schedulers, schedulers]
+    yield r"(\S+) of (\S+) \(\[`optimized.patches", [patches, patches]
+    yield r"(\S+) of (\S+) \(\[`serving.patches", [schedulers, schedulers]
 
     random = f"{build}/tests/random_test"
     names = re.findall(r"(\w+)_vllm_(\d_\d+)_(\w+)",

@@ -65,6 +65,8 @@ def kind(path):
         return "header" if path.endswith((".h", ".cuh")) else "source"
     if path.endswith(("CMakeLists.txt", ".cmake")):
         return "build"
+    if path.endswith(".patches"):
+        return "list"
     return "script" if path.endswith((".py", ".sh")) or path in ("kvproof", ".ci/run",
                                                                       ".ci/bare") else ""
 
@@ -195,6 +197,7 @@ def check_no_dead_files(files):
     """A build file names every source; another file includes every header, names every script."""
     included = {match.group(2) for _, _, line in lines(files, CXX)
                 if (match := INCLUDE.match(line))}
+    included |= {line.removeprefix("needs: ") for _, _, line in lines(files, ".patches")}
 
     builds = [path for path in files if kind(path) == "build"]
 

@@ -9,12 +9,9 @@ import sys
 
 from rows import SHARED
 
-CHECKOUT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                                         *[os.pardir] * 3))
-sys.path.append(os.path.join(CHECKOUT, "reference", "support"))
-from kvproof_support.environments import (  # noqa: E402
-    Absent, environment, run, site_packages)
-from kvproof_support.results import program  # noqa: E402
+from kvproof_support.environments import Absent, environment, run, site_packages
+from kvproof_support.patches import overlay
+from kvproof_support.results import CHECKOUT, program
 
 
 def checkout_of(row, folder):
@@ -34,43 +31,6 @@ def checkout_of(row, folder):
             return os.path.abspath(folder)
     raise Absent(f"no checkout: https://github.com/{row.origin} at {row.commit}, in "
                  f"{os.path.join(folder or 'DIR', f'{name}-{row.commit}')} (--checkout=DIR)")
-
-
-def overlay(original, copy, faults):
-    """Makes a copy of a folder in which the text of some files is another; whatever is the same is
-    a link. Throws Absent where the text to replace does not occur exactly once, or where what is
-    left of a script is not Python."""
-    shutil.rmtree(copy, ignore_errors=True)
-    os.makedirs(copy)
-    for fault in faults:
-        opened, source = copy, original
-        for part in fault.file.split("/"):
-            link_all(source, opened)
-            source, opened = os.path.join(source, part), os.path.join(opened, part)
-            if os.path.islink(opened):
-                os.remove(opened)
-                if os.path.isdir(source):
-                    os.mkdir(opened)
-                else:
-                    shutil.copyfile(source, opened)
-        with open(opened, encoding="utf-8") as file:
-            text = file.read()
-        if text.count(fault.old) != 1:
-            raise Absent(f"{fault.file}: {text.count(fault.old)} times {fault.old.strip()!r}")
-        text = text.replace(fault.old, fault.new)
-        with open(opened, "w", encoding="utf-8") as file:
-            file.write(text)
-        try:
-            if fault.file.endswith(".py"):
-                compile(text, fault.file, "exec", dont_inherit=True)
-        except SyntaxError as error:
-            raise Absent(f"{fault.file}:{error.lineno}: {error.msg}") from error
-
-
-def link_all(source, folder):
-    for name in os.listdir(source):
-        if name != "__pycache__" and not os.path.lexists(os.path.join(folder, name)):
-            os.symlink(os.path.join(source, name), os.path.join(folder, name))
 
 
 class Place:

@@ -10,18 +10,13 @@ import os
 import sys
 from typing import NamedTuple, Optional
 
-import faults
-import faults_openvino
-import faults_sglang_unified
-import faults_tvm
-from faults_transformers import TRANSFORMERS
-from faults_vllm import VLLM_33
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path += [os.path.normpath(os.path.join(HERE, to)) for to in (
     "..", "../../../reference/support")]
 from kvproof.abilities import PLAIN  # noqa: E402
 from kvproof_support import known  # noqa: E402
+from kvproof_support.patches import patches  # noqa: E402
 
 
 class Row(NamedTuple):
@@ -32,8 +27,8 @@ class Row(NamedTuple):
     adapter: str = ""
     needs: str = ""  # of SHARED
     package: str = ""  # of a wheel: the folder of its modules
-    seeded: tuple = ()  # faults
-    mend: tuple = ()  # faults the other way round: what a pull request mends, applied to a copy
+    faults: str = ""  # groups of faults.patches: what is seeded
+    mends: str = ""  # what a pull request mends, applied to a copy
     traits: dict = {}
     abilities: Optional[dict] = {}  # empty: not restricted; None: as its adapter says
     whole: bool = False  # pip installs what the wheel requires, too
@@ -49,9 +44,18 @@ class Row(NamedTuple):
         can = ", ".join(filter(None, (plain, words(self.abilities, PLAIN if plain else {}))))
         return words(self.traits, {}) or "-", can or "not restricted"
 
+    seeded = property(lambda self: _of_group(self.faults))
+    mend = property(lambda self: _of_group(self.mends))
+
     @property
     def commit(self) -> Optional[str]:
         return self.revision.split("+")[0] if self.source == "checkout" else None
+
+
+def _of_group(name):
+    """@return the patches of a group, in the order of their list"""
+    return [row for row in patches(HERE, "faults.patches") if name in row.group.split()
+            ] if name else []
 
 
 def _short(value):
@@ -67,16 +71,6 @@ SHARED = {"openvino": ("openvino==2026.4.1",), "light": ("numpy", "xxhash", "msg
           "torch": ("torch==2.14.1", "numpy", "sortedcontainers", "msgspec", "pybase64")}
 VLLM_V1 = "../vllm_adapter.py --around-known"
 NANO, MINI = "GeeeekExplorer/nano-vllm", "sgl-project/mini-sglang"
-MEND_142 = (
-    faults.Fault("the row is copied before it changes", faults.CACHE,
-                 "self.page_table[req.table_idx, : req.cached_len]\n        old",
-                 "self.page_table[req.table_idx, : req.cached_len].clone()\n        old"),
-    faults.Fault("the row names the pages of the tree", faults.CACHE,
-                 "            req.cache_handle = new_handle",
-                 "            req.cache_handle = new_handle\n"
-                 "            if new_handle.cached_len:\n"
-                 "                row = self.page_table[req.table_idx]\n"
-                 "                row[: new_handle.cached_len] = new_handle.get_matched_indices()"))
 
 # Abilities that several have.
 STEPS = PLAIN | {"appends": "one", "advance": "whole"}
@@ -98,56 +92,55 @@ OPENVINO_CAN = HITS | {"chunks": True, "forks": "computed"}
 
 ROWS = [
     Row("vllm-v1", "0.24.0", "pypi", "vllm==0.24.0", VLLM_V1, "wire", "vllm",
-        tuple(faults.VLLM_V1), abilities={"kinds": KINDS_24, "max_tokens": False}, events=True),
+        "vllm-0.24", abilities={"kinds": KINDS_24, "max_tokens": False}, events=True),
     Row("vllm-v1", "0.33.0", "pypi", "vllm==0.33.0", VLLM_V1, "wire", "vllm",
-        tuple(VLLM_33), abilities={"kinds": KINDS_33}, events=True),
+        "vllm-0.33", abilities={"kinds": KINDS_33}, events=True),
     Row("vllm-v0", "0.6.6.post1", "pypi", "vllm==0.6.6.post1", "vllm_v0.py", "torch", "vllm",
-        tuple(faults.VLLM_V0),
+        "vllm-v0",
         traits={"duplicates": "table_repointed", "reserves": "prompt"} | INSIDE,
         abilities=PLAIN | CACHED | {"forks": "computed", "without_lookup": False}),
     Row("sglang", "0.5.23", "pypi", "sglang==0.5.23", "sglang_adapter.py", "torch", "sglang",
-        tuple(faults.SGLANG), traits=REPOINTED | {"refusal": "may_evict"},
+        "sglang", traits=REPOINTED | {"refusal": "may_evict"},
         abilities=HITS | CACHED | {"chunks": True}),
     # The Rust core, which servers use by default, that in Python; and either with windows beside.
     # Not said: states of Mamba, which a match copies; the host tier, whose copies begin unasked.
     *(Row("sglang-unified", f"0.5.23{which}", "pypi", "sglang==0.5.23", adapter, "torch", "sglang",
-          tuple(seeded), traits=REPOINTED | {"refusal": "may_evict"},
+          seeded, traits=REPOINTED | {"refusal": "may_evict"},
           abilities=HITS | CACHED | {"chunks": True},
           beside="" if "python" in which else f"0.5.23+python{which}",
           events=None if "window" in which else True)
       for which, adapter, seeded in (
-          ("", "sglang_unified.py", faults_sglang_unified.GLUE),
-          ("+python", "sglang_unified.py python", faults_sglang_unified.PYTHON),
-          ("+window", "sglang_window.py", ()),
-          ("+python+window", "sglang_window.py python", faults_sglang_unified.WINDOW))),
+          ("", "sglang_unified.py", "sglang-rust"),
+          ("+python", "sglang_unified.py python", "sglang-python"),
+          ("+window", "sglang_window.py", ""),
+          ("+python+window", "sglang_window.py python", "sglang-window"))),
     Row("lmdeploy", "0.18.0", "pypi", "lmdeploy==0.18.0", "lmdeploy_adapter.py", "torch",
-        "lmdeploy", tuple(faults.LMDEPLOY),
+        "lmdeploy", "lmdeploy",
         traits=REPOINTED | INSIDE | {"refusal": "may_evict"}, abilities=HITS),
     Row("transformers", "5.24.0", "pypi", "transformers==5.24.0", "transformers_cache.py", "torch",
-        "transformers", tuple(TRANSFORMERS), traits=REPOINTED | {"refusal": "may_evict"},
+        "transformers", "transformers", traits=REPOINTED | {"refusal": "may_evict"},
         abilities=HITS | {"chunks": True, "forks": "computed"}, whole=True),
     Row("tvm", "0.27.0.post1", "pypi", "apache-tvm==0.27.0.post1", "tvm_cache.py", "tvm", "tvm",
         abilities=TVM_CAN),
     Row("tvm", "0.27.0.post1+mend", "pypi", "apache-tvm==0.27.0.post1", "tvm_cache.py", "tvm",
-        "tvm", tuple(faults_tvm.TVM), mend=faults_tvm.MEND, abilities=TVM_CAN),
+        "tvm", "tvm", mends="tvm-mend", abilities=TVM_CAN),
     Row("openvino-genai", "da1db86", *OPENVINO, traits=OPENVINO_DOES, abilities=OPENVINO_CAN),
-    *(Row("openvino-genai", f"da1db86+{what}", *OPENVINO, seeded=seeded,
-          mend=faults_openvino.MENDED, traits=OPENVINO_DOES, abilities=OPENVINO_CAN)
-      for what, seeded in (("mended", tuple(faults_openvino.OPENVINO)), ("asan", ()),
-                           ("tsan", ()))),
+    *(Row("openvino-genai", f"da1db86+{what}", *OPENVINO, faults=seeded,
+          mends="openvino-mend", traits=OPENVINO_DOES, abilities=OPENVINO_CAN)
+      for what, seeded in (("mended", "openvino"), ("asan", ""), ("tsan", ""))),
     Row("nano-vllm", "82f5ca2", "checkout", NANO, "nano_vllm.py", "light",
         traits=NEWEST | INSIDE, abilities=NANO_CAN),
     Row("nano-vllm", "f64d821", "checkout", NANO, "nano_vllm.py", "light",
         traits=NEWEST | APART, abilities=NANO_CAN | {"chunks": True}),
     Row("nano-vllm", "bb823b3", "checkout", NANO, "nano_vllm.py", "light",
-        seeded=tuple(faults.NANO_VLLM), traits=NEWEST | APART,
+        faults="nano-vllm", traits=NEWEST | APART,
         abilities=NANO_CAN | {"chunks": True}),
     Row("minivllm", "e63c96c", "checkout", "Wenyueh/MinivLLM", "minivllm.py", "light",
         traits=NEWEST | INSIDE, abilities=NANO_CAN),
     Row("mini-sglang", "20fcd7f", "checkout", MINI, "mini_sglang.py", "torch",
         traits=REPOINTED, abilities=HITS | CACHED),
     Row("mini-sglang", "20fcd7f+142", "checkout", MINI, "mini_sglang.py", "torch",
-        seeded=tuple(faults.MINI_SGLANG), mend=MEND_142, traits=REPOINTED,
+        faults="mini-sglang", mends="mini-sglang-mend", traits=REPOINTED,
         abilities=HITS | CACHED),
     Row("lightllm", "fc72ffa", "checkout", "ModelTC/lightllm", "lightllm.py", "torch",
         traits={"granularity": "token", "free_list": "set"} | INSIDE,

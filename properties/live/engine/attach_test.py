@@ -16,17 +16,13 @@ import tempfile
 import threading
 import time
 import unittest
-from types import SimpleNamespace
 
 import attached
 import models
-from seeds import FAULTS
 from releases import NEWEST, Release
 
 from kvproof_support import results
-
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "foreign" / "engines"))
-from places import overlay  # noqa: E402
+from kvproof_support.patches import overlay, patches
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = HERE.parents[2] / "build"
@@ -113,9 +109,10 @@ class AttachTest(unittest.TestCase):
 
     def test_a_recorder_that_cannot_begin_is_said_and_the_engine_answers(self):
         copy = os.path.join(self.folder, "copy")
-        overlay(str(attached.PACKAGE), os.path.join(copy, "kvproof"), [SimpleNamespace(
-            file="live/vllm.py", old="    return vllm.__version__\n",
-            new="    raise ValueError(vllm.__name__)\n")])
+        listed = os.path.join(self.folder, "list")
+        pathlib.Path(listed).write_text("file: live/vllm.py\nit says no release\n  [-return vllm."
+                                        "__version__-]{+raise ValueError(vllm.__name__)+}\n")
+        overlay(str(attached.PACKAGE), os.path.join(copy, "kvproof"), patches(listed))
         said = self.serve(self.runs, requests=5, copy=copy)
         self.assertIn("no run is recorded: ValueError('vllm')", said)
         self.assertEqual(os.listdir(self.runs), [])
@@ -128,16 +125,16 @@ class AttachTest(unittest.TestCase):
         original = subprocess.run(
             [PYTHON, "-c", "import importlib.util as u; print(u.find_spec('vllm').origin)"],
             capture_output=True, text=True, check=True).stdout.strip()
-        for name, fault in FAULTS.items():
+        for fault in patches(HERE, "seeds.patches"):
             with self.subTest(fault.what):
-                copy = os.path.join(self.folder, name)
+                copy = os.path.join(self.folder, fault.id)
                 overlay(os.path.dirname(original), os.path.join(copy, "vllm"), [fault])
-                where = os.path.join(self.runs, name)
-                self.start(where, 120, fault.model, copy).communicate(timeout=3000)
+                where = os.path.join(self.runs, fault.id)
+                self.start(where, 120, fault.configuration, copy).communicate(timeout=3000)
                 code, _, findings = self.verdict()
                 os.remove(where)
                 self.assertEqual(code, 1)
-                self.assertIn(findings[0]["law"], fault.laws)
+                self.assertIn(findings[0]["law"], fault.law.split())
                 self.assertLess(findings[0]["step"], 1000)
 
     def test_an_engine_that_is_killed_leaves_what_can_be_read(self):

@@ -14,14 +14,15 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.append(str(HERE.parents[1] / "foreign" / "engines"))
+sys.path.append(str(HERE.parents[2] / "reference" / "support"))
 
 import seeded  # noqa: E402
 import world  # noqa: E402
-from places import Absent, overlay  # noqa: E402
 
 from kvproof_support import (  # noqa: E402
     environments, files, known, options as command_line, results, verb)
+from kvproof_support.environments import Absent  # noqa: E402
+from kvproof_support.patches import overlay  # noqa: E402
 from kvproof_support.progress import Progress  # noqa: E402
 from kvproof_support.tasks import Task, runner  # noqa: E402
 
@@ -53,9 +54,8 @@ class Driver:
     def copy(self, name, changes):
         """@return the paths that stand before all others: of a copy of vLLM, and of our runner"""
         top = os.path.join(self.copies, name)
-        ours = [each._replace(file=each.file.removeprefix("runner/"))
-                for each in changes if each.file.startswith("runner/")]
-        theirs = [each for each in changes if not each.file.startswith("runner/")]
+        ours = [each for each in changes if each.group == "runner"]
+        theirs = [each for each in changes if each.group != "runner"]
         overlay(self.original, os.path.join(top, "vllm"), theirs)
         overlay(str(HERE), os.path.join(top, "runner"), ours)
         return (top, os.path.join(top, "runner") if ours else str(HERE))

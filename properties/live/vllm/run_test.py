@@ -14,6 +14,7 @@ import unittest
 
 import world
 
+PATCHER = pathlib.Path(os.environ["KVPROOF_BIN"], "kvproof_patch_sources")
 ONE, TWO, THREE = [case.name for case in world.CASES[:3]]
 ROWS = r"""{"results": [{"experiment": "live_run", "parameters": {}, "metrics": {"steps": {"value":
 1000}, "requests": {"value": 1}}}, {"experiment": "live_law", "parameters": {"law": "S1", "name":
@@ -41,8 +42,8 @@ VERB = """import pathlib, sys, run, seeded
 work, sys.argv = pathlib.Path(sys.argv[1]), ["run.py", *sys.argv[2:]]
 env = run.environments
 env.ENGINES, env.environment, env.site_packages = work, lambda *_, **__: work, lambda _: work
-seeded.MENDS, seeded.FAULTS = {}, [
-    seeded.Fault("blocks are lost", "S1", "ONE", seeded.Change("pool.py", "right", "wrong"))]
+seeded.ROWS, seeded.MENDS, seeded.FAULTS = [], {}, [
+    seeded.Fault("blocks are lost", "S1", "ONE", seeded.patches(work, "list")[0])]
 sys.exit(run.verb.run("kvproof live", run.main))
 """
 DESCRIBE = os.environ.get("KVPROOF_BIN", "build/release/bin") + "/kvproof-describe"
@@ -54,11 +55,13 @@ class CampaignTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.work = pathlib.Path(folder.name)
         for path, text in (("bin/python", DRIVER), ("bin/kvproof-live", JUDGE),
-                           ("vllm/pool.py", "right = 1\n")):
+                           ("vllm/pool.py", "right = 1\n"),
+                           ("list", "file: pool.py\nA\n  [-right-]{+wrong+}\n")):
             self.work.joinpath(path).parent.mkdir(exist_ok=True)
             self.work.joinpath(path).write_text(text.replace("TWO", TWO).replace("THREE", THREE))
             self.work.joinpath(path).chmod(0o755)
         (self.work / "bin" / "kvproof-describe").symlink_to(DESCRIBE)
+        (self.work / "bin" / PATCHER.name).symlink_to(PATCHER)
         (self.work / "tmp").mkdir()
 
     def start(self, *words):
