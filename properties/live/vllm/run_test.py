@@ -42,7 +42,7 @@ VERB = """import pathlib, sys, run, seeded
 work, sys.argv = pathlib.Path(sys.argv[1]), ["run.py", *sys.argv[2:]]
 env = run.environments
 env.ENGINES, env.environment, env.site_packages = work, lambda *_, **__: work, lambda _: work
-seeded.ROWS, seeded.MENDS, seeded.FAULTS = [], {}, [
+seeded.rows, seeded.MENDS, seeded.FAULTS = list, {}, [
     seeded.Fault("blocks are lost", "S1", "ONE", seeded.patches(work, "list")[0])]
 sys.exit(run.verb.run("kvproof live", run.main))
 """

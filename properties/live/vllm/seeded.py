@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from kvproof_support.patches import patches
 
-ROWS = patches(os.path.dirname(os.path.abspath(__file__)), "seeded.patches")
-
 
 class Fault(NamedTuple):
     what: str
@@ -25,12 +23,19 @@ class Fault(NamedTuple):
         return next((word for word in self.told.split() if "#" in word), "")
 
 
-FAULTS = [Fault(row.what, row.law, row.configuration, row) for row in ROWS if row.law]
-# By advisory in ../../foreign/findings: without its defect a run that it explains holds.
-MENDS = {page: [row for row in ROWS if page in row.id.split()]
-         for page in dict.fromkeys(page for row in ROWS for page in row.id.split())}
+def rows():
+    return patches(os.path.dirname(os.path.abspath(__file__)), "seeded.patches")
+
+
+def __getattr__(name):  # options are checked before there is a program that reads the list
+    if name == "FAULTS":
+        return [Fault(row.what, row.law, row.configuration, row) for row in rows() if row.law]
+    if name == "MENDS":  # by advisory in ../../foreign/findings: a run that it explains holds
+        return {page: [row for row in rows() if page in row.id.split()]
+                for page in dict.fromkeys(page for row in rows() for page in row.id.split())}
+    raise AttributeError(name)
 
 
 def mends(but=None):
     """@return the changes after which all defects that have an advisory are gone, except one"""
-    return [row for row in ROWS if {*row.id.split()} - {but}]
+    return [row for row in rows() if {*row.id.split()} - {but}]
