@@ -102,7 +102,7 @@ class PageTest(unittest.TestCase):
                       "39 of 40 seeded bugs are detected", "12 laws held in 2,708,402 answers"):
             self.assertIn(words.lower(), head.lower())
         self.assertEqual([round(float(share)) for share in re.findall(r'width:([\d.]+)%', head)],
-                         [50, 83, 96, 27, 9])
+                         [53, 80, 96, 27, 9])
 
     def test_commands_carry_no_folder_of_the_machine(self):
         self.assertTrue(">kvproof-study</span>" in self.page)
