@@ -14,7 +14,7 @@ constexpr Experiment kExperiments[] = {
      "seconds:amount:s, operations:count, ?laws_evaluated:count, ?exempted:count"},
     {"check_law", "subject, law, name, verdict, reason",
      "evaluated:count, suspended:count, ?exempted:count, ?partly:share:count", 1000, 100},
-    {"check_finding", "subject, law, verdict, reason", ""},
+    {"check_finding", "subject, law:note, verdict, reason", ""},
     {"check_run", "subject, configuration, verdict, reason", "runs:count"},
     {"check_oracle", "subject, oracle, verdict, reason", ""},
     {"check_note", "note", ""},
@@ -23,7 +23,7 @@ constexpr Experiment kExperiments[] = {
      "states:positive:count, edges:count, depth:count, closed:share:count, "
      "collision_probability:amount:ratio, ?seconds:amount:s, ?bytes_per_state:amount:bytes",
      32, 32},
-    {"exhaustive_finding", "space, law, verdict, reason", ""},
+    {"exhaustive_finding", "space, law:note, verdict, reason", ""},
     {"exhaustive_total", "", ""},
     {"mutant",
      "id, family, family_name, where, configuration, expected_law, laws, "
@@ -46,7 +46,7 @@ constexpr Experiment kExperiments[] = {
     {"explain", "source", "lookups:count"},
     {"explain_met", "met", "lookups:count, tokens:count:tokens"},
     {"explain_note", "note", ""},
-    {"explain_lookup", "request, cause", "hit_tokens:count:tokens"},
+    {"explain_lookup", "request:note, cause", "hit_tokens:count:tokens"},
     {"gate", "workload, verdict, reason", ""},
     {"gate_note", "note", ""},
     {"gate_total", "verdict, reason", ""},
