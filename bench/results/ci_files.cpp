@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -116,21 +117,23 @@ Json sarif_result(const Result& row, const std::string& rule) {
 
 std::string junit_of(std::span<const Result> results) {
   std::string text;
-  std::size_t cases = 0;
+  std::map<std::string, std::size_t> cases;  // by what becomes of them; those that hold by ""
   for (const Result& row : results) {
     const std::string verdict = text_in(row, "verdict");
     if (verdict.empty() || may_follow(row)) continue;
-    ++cases;
     const std::string subject = text_in(row, "subject");
     const std::string suite = row.experiment + (subject.empty() ? "" : "." + subject);
     text +=
         "  <testcase classname=" + xml_text(suite) + " name=" + xml_text(name_of_row(row)) + ">";
     const std::string element(element_of(verdict));
+    ++cases[element];
     if (!element.empty()) text += "<" + element + " message=" + xml_text(reason_of(row)) + "/>";
     text += "</testcase>\n";
   }
   return say("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"kvproof\" tests=\"",
-             cases, "\">\n", text, "</testsuite>\n");
+             cases[""] + cases["failure"] + cases["error"] + cases["skipped"], "\" failures=\"",
+             cases["failure"], "\" errors=\"", cases["error"], "\" skipped=\"", cases["skipped"],
+             "\">\n", text, "</testsuite>\n");
 }
 
 std::string sarif_of(const Parameters& environment, std::span<const Result> results) {
