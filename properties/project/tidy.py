@@ -67,8 +67,8 @@ def kind(path):
         return "build"
     if path.endswith(".patches"):
         return "list"
-    return "script" if path.endswith((".py", ".sh")) or path in ("kvproof", ".ci/run",
-                                                                      ".ci/bare") else ""
+    return "script" if path.endswith((".py", ".sh")) or path in (
+        "kvproof", ".ci/run", ".ci/bare", ".ci/lines") else ""
 
 
 def lines(files, suffixes=""):
