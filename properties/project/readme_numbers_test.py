@@ -1,21 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers of README.md are those that the commands beside them print.
+"""The table of numbers in README.md is made from the rows that the commands beside it write.
 
-    readme_numbers_test.py <build folder> [liars]
+    readme_numbers_test.py <build folder> [quick | liars] [--write]
 
-Without "liars" it asks what is known within seconds: `check` with fewer operations and one subject,
-`selftest --mutants` with one operation for each bug, which counts them all and kills few (that all
-are killed is what mutants_test holds), and lists. It also runs the commands of transcripts, blocks
-with lines of "$ ", and looks for each line of output; one that ends in "..." is a beginning. With
-"liars" it runs `selftest --liars` whole and unpacks the recordings. What takes longer (all states),
-a request log or a network is not asked.
+A row's first cell names it. Where its numbers are made here, its second cell is compared, or with
+--write replaced; the other rows need a request log, a network or hours. "quick" takes seconds: one
+operation for each bug counts the bugs (mutants_test holds that all are killed). It also runs
+transcripts, blocks with lines of "$ ", and looks for each line of output; one that ends in "..." is
+a beginning.
 """
+import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,138 +25,138 @@ sys.dont_write_bytecode = True
 from kvproof_report.common import parts  # noqa: E402
 from rows import ROWS  # noqa: E402
 
-
-def surroundings():
-    return {name: value for name, value in os.environ.items() if not name.startswith("KVPROOF_")}
+SURROUNDINGS = {name: text for name, text in os.environ.items() if not name.startswith("KVPROOF_")}
 
 
 def said(code, *command):
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=surroundings())
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=SURROUNDINGS)
     assert done.returncode == code, f"{command}: exit code {done.returncode}\n{done.stderr}"
     return done.stdout
 
 
-def number(pattern, text):
-    match = re.search(pattern, text, re.M)
-    assert match, f"nothing is printed like {pattern}:\n{text}"
-    return int(match[1])
+def rows_of(code, *command):
+    """{experiment: its rows} of a command, each with its parameters and the values of metrics"""
+    out = {}
+    with tempfile.TemporaryDirectory() as work:
+        said(code, *command, f"--json={work}/rows.json")
+        for row in json.loads(Path(work, "rows.json").read_text(encoding="utf-8"))["results"]:
+            values = {name: metric["value"] for name, metric in row["metrics"].items()}
+            out.setdefault(row["experiment"], []).append({**row["parameters"], **values})
+    return out
 
 
-def printed(build):
-    """(a pattern of README.md, the numbers that its groups must be)"""
-    out = said(0, f"{build}/bin/kvproof-check", "--subject=optimized-xxh3", "--operations=2000")
-    yield r"rejects states .*?\| (\S+) laws ", [number(r"of (\d+) laws evaluated", out)]
-    yield r"(\S+) of the (\S+) pairs that exist", [number(r"^(\d+) of \d+ pairs of features", out),
-                                                   number(r"of (\d+) pairs of features", out)]
-    configurations = number(r"of (\d+) configurations,", out)
-
-    out = said(1, f"{build}/bin/kvproof-selftest", "--mutants", "--operations=1")
-    patches = number(r"^P +patches of optimized/ +(\d+)", out)
-    schedulers = number(r"^E +faults of schedulers +(\d+)", out)
-    reports = number(r"^all +(\d+)", out) - patches - schedulers
-    yield (r"(\S+) of (\S+); (\S+) more need a mechanism that kvproof does not have \(\[`mutants.h",
-           [reports, reports, number(r"(\d+) reports need a mechanism", out)])
-    yield r"(\S+) of (\S+) \(\[`optimized.patches", [patches, patches]
-    yield r"(\S+) of (\S+) \(\[`serving.patches", [schedulers, schedulers]
-
+def quick(build):
+    """(the first cell of a row, its second)"""
+    checked = rows_of(0, f"{build}/bin/kvproof-check", "--subject=optimized-xxh3",
+                      "--operations=2000")
+    known = checked["check"][0]
+    laws = len(checked["check_law"])
+    yield "each law of an allocator rejects states written to break it", f"{laws} laws"
+    yield ("features (layers, pools, tiers, policies) are tried together",
+           f"{known['pairs_of_features']} of the {known['pairs_possible']} pairs that exist")
     random = f"{build}/tests/random_test"
-    names = re.findall(r"(\w+)_vllm_(\d_\d+)_(\w+)",
-                       said(0, random, "--gtest_list_tests", "--gtest_filter=*/StateMachine.*"))
+    names = re.findall(r"/naive_vllm_(\d_\d+)_(\w+)", said(0, random, "--gtest_list_tests"))
+    profiles, configurations = map(set, zip(*names))
+    assert len(names) == len(profiles) * len(configurations)
     out = said(0, random, "--gtest_filter=*/StateMachine.*/naive_vllm_0_24_plain")
-    subjects, profiles, rows = ({name[i] for name in names} for i in range(3))
-    assert len(names) == len(subjects) * len(profiles) * len(rows) and len(rows) == configurations
-    yield (r"\| on (\S+) random operations in each of (\S+) configurations and (\S+) profiles",
-           [number(r"KVPROOF_OPERATIONS=(\d+)", out), configurations, len(profiles)])
+    operations = int(out.partition("KVPROOF_OPERATIONS=")[2].split()[0])
+    yield ("model and allocator agree, in each run of the tests",
+           f"on {operations:,} random operations in each of {len(configurations)} configurations "
+           f"and {len(profiles)} profiles")
 
+    seeded = rows_of(1, f"{build}/bin/kvproof-selftest", "--mutants", "--operations=1")
+    of = Counter(row["family"] for row in seeded["mutant"])
+    reports = of.total() - of["P"] - of["E"]
+    yield ("published bugs, reproduced; each is detected by its own law, with all other laws off",
+           f"{reports} of {reports}; {seeded['mutants'][0]['not_applicable']} more need a "
+           "mechanism that kvproof does not have")
+    yield "bugs seeded into our allocator, in the same way", f"{of['P']} of {of['P']}"
+    faults = f"{of['E']} of {of['E']}"
+    yield "bugs seeded into the simulated scheduler, detected in its runs", faults
     text = (ROOT / "properties/kernels/kernel_mutants.h").read_text(encoding="utf-8")
-    ids = re.findall(r'^ +\{"([BM])\d+ ', text, re.M)
-    others = re.findall(r'^ +\{"', text[text.index("kKernelNotApplicable[]"):], re.M)
-    yield (r"on a CPU \| (\S+) of (\S+) \((\S+) published, (\S+) ours\), "
-           r"(\S+) only by AddressSanitizer; (\S+) more",
-           [len(ids), len(ids), ids.count("B"), ids.count("M"),
-            len(re.findall(r"NoticedBy::addresses\}", text)), len(others)])
+    text, _, others = text.partition("kKernelNotApplicable[]")
+    published, ours = text.count('\n    {"B'), text.count('\n    {"M')
+    yield ("bugs seeded into CUDA kernels are detected on a CPU",
+           f"{published + ours} of {published + ours} ({published} published, {ours} ours), "
+           f"{text.count('NoticedBy::addresses}')} only by AddressSanitizer; "
+           f"{others.count('    {')} more cannot be seeded")
 
     engines = [row for row in ROWS if row.source != "own"]
-    advisories = [path for path in (ROOT / "properties/foreign/findings").glob("*.md")
-                  if path.name != "README.md"]
-    of_runs = [path.name for path in advisories if "-run-" in path.name]
-    of_vllm = [name for name in of_runs if name.startswith("vllm-")]
-    yield (r"of (\S+) revisions .*?\[(\S+) advisories\]",
-           [len(engines), len(advisories) - len(of_runs)])
-    yield (r"copies of nine .*?\| \S+ of (\S+) are detected",
-           [sum(len(row.seeded) for row in engines)])
-    out = said(0, f"{build}/bin/kvproof-live", str(ROOT / "properties/live/runs/sound.jsonl"))
-    yield (r"engine's run \| (\S+) laws; (\S+) more \[advisories\].*?, (\S+) for continuous",
-           [len(re.findall(r"^ +[SL]\d+ ", out, re.M)), len(of_vllm), len(of_runs) - len(of_vllm)])
+    pages = [path.name for path in (ROOT / "properties/foreign/findings").glob("*-*.md")]
+    of, of_runs = (Counter(name.split("-")[0] for name in pages if ("-run-" in name) == runs)
+                   for runs in (False, True))
+    findings = "advisories](properties/foreign/findings/README.md)"
+    yield ("allocators of twelve other engines under the same laws",
+           f"of {len(engines)} revisions 17 pass, 3 fail by defects that we found, 4 by defects "
+           f"reported before; [{of.total()} {findings}: {of['openvino']} on OpenVINO, "
+           f"{of['vllm']} on vLLM, {of['tvm']} on TVM")
+    seeds = sum(len(row.seeded) for row in engines)
+    yield "bugs seeded into copies of nine of them", f"193 of {seeds} are detected"
+    run = rows_of(0, f"{build}/bin/kvproof-live", str(ROOT / "properties/live/runs/sound.jsonl"))
+    yield ("laws of a whole engine's run",
+           f"{len(run['live_law'])} laws; {of_runs['vllm']} more [{findings} with the "
+           f"twelve defects above, {of_runs.total() - of_runs['vllm']} for continuous batching in "
+           "transformers")
+    replayed, ours = (said(0, f"{build}/bin/kvproof-replay",
+                           *map(str, (ROOT / "properties/traces").glob(files)))
+                      for files in ("recordings", "vectors/recorded-*"))
+    of = [replayed.count(f" (vllm-{release}): ") for release in ("0.22", "0.24", "0.33")]
+    yield ("what vLLM's own managers answered is repeated block for block",
+           f"{sum(of)} of {sum(of)} recordings ({of[0]} of 0.22, {of[1]} of 0.24, {of[2]} of "
+           f"0.33.0), and {ours.count(' (vllm-')} that we made of further cases")
 
-    out = said(0, f"{build}/bin/kvproof-replay", str(ROOT / "properties/traces/recordings"))
-    replayed = number(r"^(\d+) passed, 0 failed, 0 skipped", out)
-    vectors = map(str, (ROOT / "properties/traces/vectors").glob("recorded-*"))
-    ours = number(r"^(\d+) passed, 0 failed, 0 skipped", said(
-        0, f"{build}/bin/kvproof-replay", *vectors))
-    yield r"(\S+) of (\S+) recordings .* and (\S+) that we", [replayed, replayed, ours]
 
-    measured = parts.parts_of("default")
-    yield (r"in (\S+) parts, about (\S+) s once", [len(measured), parts.PAGE_SECONDS + sum(
-        part.expected_seconds("default", 0) for part in measured)])
+def liars(build):
+    lies = rows_of(0, f"{build}/bin/kvproof-selftest", "--liars")
+    cells, excused = len(lies["liar"]), lies["liars"][0]["excused"]
+    yield ("false answers, one at a time", f"{cells - excused:,} of {cells:,} are detected; "
+           f"the other {excused} cannot be observed by a caller")
 
 
-def lies(build):
-    out = said(0, f"{build}/bin/kvproof-selftest", "--liars")
-    yield (r"(\S+) of (\S+) are detected; the other (\S+) cannot be observed",
-           [number(pattern, out) for pattern in (r"^(\d+) of \d+ cells", r"of (\d+) cells noticed",
-                                                 r"noticed, (\d+) excused")])
-    with tempfile.TemporaryDirectory() as work:
-        said(0, f"{build}/bin/kvproof-replay", str(ROOT / "properties/traces/recordings"),
-             f"--unpack={work}/all")
-        yield (r"recordings \((\S+) of 0.22, (\S+) of 0.24, (\S+) of 0.33.0\)",
-               [len(list(Path(work, "all", f"vllm-{release}").iterdir()))
-                for release in ("0.22", "0.24", "0.33")])
+def rewritten(text, made):
+    """README.md with these second cells in its table, whose links to sources remain."""
+    head, block, tail = text.split("<!-- numbers: ")
+    lines = [line.split(" | ") for line in block.split("\n")]
+    for what, numbers in made:
+        places = [cells for cells in lines if cells[0] == f"| {what}"]
+        assert len(places) == 1, f"README.md has {len(places)} rows in its table: {what}"
+        places[0][1] = " ([`".join([numbers, *places[0][1].split(" ([`")[1:]])
+    return "<!-- numbers: ".join([head, "\n".join(map(" | ".join, lines)), tail])
 
 
 def transcripts(build, text):
-    """What is wrong with the transcripts: lines of output that their commands do not print."""
-    for block in re.findall(r"^```\n(\$ .*?)^```$", text, re.M | re.S):
+    """The lines of output that the commands of transcripts do not print."""
+    for block in (block for block in text.split("```\n") if block.startswith("$ ")):
         with tempfile.TemporaryDirectory() as work:
             Path(work, "properties").symlink_to(ROOT / "properties")
-            out = []
             for line in block.splitlines():
                 if line.startswith("$ "):
                     command = line[2:].replace("./kvproof ",
                                                f"{Path(build).resolve()}/bin/kvproof-")
                     out = subprocess.run(command, shell=True, cwd=work, capture_output=True,
-                                         text=True, check=False, env=surroundings()).stdout
+                                         text=True, check=False, env=SURROUNDINGS).stdout
                 elif not any(one == line or line.endswith("...") and one.startswith(line[:-3])
                              for one in out.splitlines()):
                     yield f"README.md shows a line that is not printed: {line}"
 
 
-def difference(text, pattern, numbers):
-    """What is wrong with this text; empty if it has the numbers, once."""
-    places = list(re.finditer(pattern, text, re.M))
-    if len(places) != 1:
-        return f"{len(places)} places in README.md are like {pattern}"
-    there = [group.replace(",", "") for group in places[0].groups()]
-    wanted = [str(n) for n in numbers]
-    return "" if there == wanted else f"README.md says {there}, printed is {wanted}: {pattern}"
-
-
-def main(build, which="quick"):
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    failures = []
+def main(build, which="quick", write=""):
+    path = ROOT / "README.md"
+    text = path.read_text(encoding="utf-8")
+    made = list((liars if which == "liars" else quick)(build))
+    if write:
+        return path.write_text(rewritten(text, made), encoding="utf-8") * 0
+    wrong = [f"README.md has other numbers than these: {what} | {numbers}"
+             for what, numbers in made if rewritten(text, [(what, numbers)]) != text]
     if which == "quick":
-        failures += transcripts(build, text)
-        print("\n".join(failures))
-        wrong = transcripts(build, "```\n$ echo ab\na...\nab\na\n$ echo c\nab\nb...\n```\n")
-        assert [line.split(": ")[1] for line in wrong] == ["a", "ab", "b..."], "none is read"
-    for pattern, numbers in (lies if which == "liars" else printed)(build):
-        failures.append(difference(text, pattern, numbers))
-        print(failures[-1] or f"{numbers}: {pattern}")
-        for i in range(len(numbers) if not failures[-1] else 0):  # and it notices another number
-            start, end = re.search(pattern, text, re.M).span(i + 1)
-            changed = f"{text[:start]}{numbers[i] + 1}{text[end:]}"
-            assert difference(changed, pattern, numbers), pattern
-    return 1 if any(failures) else 0
+        measured = parts.parts_of("default")
+        seconds = parts.PAGE_SECONDS + sum(p.expected_seconds("default", 0) for p in measured)
+        line = f"in {len(measured)} parts, about {seconds} s once"
+        wrong += [*transcripts(build, text), *([] if line in text else [line])]
+        broken = transcripts(build, "```\n$ echo ab\na...\nab\na\n$ echo c\nab\nb...\n```\n")
+        assert [line.split(": ")[1] for line in broken] == ["a", "ab", "b..."], "none is read"
+    print("\n".join(wrong or map(": ".join, made)))
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
