@@ -97,6 +97,10 @@ struct RecordedState : RecordedPool {
   std::vector<std::string> fields;                  // the names of the fields that it has
 };
 
+/// The fields of a line that are checksums of the state, in place of the state itself.
+inline constexpr const char* kCheckNames[] = {"pool_check", "lens_check", "table_check",
+                                              "tables_check"};
+
 struct TraceLine {
   enum class Kind { header, operation, lost, end };
   Kind kind = Kind::operation;
@@ -105,7 +109,8 @@ struct TraceLine {
   std::optional<Result> result;  // recorded `out`, typed by the operation; absent = none recorded
   std::optional<std::vector<Event>> events;
   std::optional<RecordedState> state;
-  bool lists_events = false;         // it has the field `events`, even if empty
+  std::map<std::string, std::string> checks;  // of kCheckNames
+  bool lists_events = false;                  // it has the field `events`, even if empty
   std::string unsupported;           // the reason if the subject did not perform the operation
   std::string raised;                // what the call threw in the engine; empty = nothing
   std::string lost;                  // lost: why lines are missing from here on

@@ -272,13 +272,16 @@ void read_answer(const json& parsed, TraceLine& out) {
     out.result = read_result(out.operation, *answer);
   }
   if (parsed.contains("state")) out.state = read_state(object(parsed["state"], "state"));
+  for (const char* name : kCheckNames) {
+    if (parsed.contains(name)) out.checks[name] = text(parsed, name);
+  }
   out.lists_events = parsed.contains("events");
   if (out.lists_events) {
     out.events.emplace();
     for (const json& item : array(parsed["events"], "events")) {
       out.events->push_back(read_event(item));
     }
-  } else if (out.state) {
+  } else if (out.state || !out.checks.empty()) {
     out.events.emplace();
   }
 }

@@ -169,8 +169,7 @@ void add_options(CommandLine& line, Arguments& arguments) {
     beside.not_with({trace});
   }
   auto unpack = line.option("--unpack", arguments.unpack_folder,
-                            "write the traces as text into this new folder, every state in "
-                            "full, and replay nothing");
+                            "write the traces as text into this new folder, and replay nothing");
   auto pack = line.option("--pack", arguments.pack_folder,
                           "write the traces into this new folder as properties/traces/"
                           "packed.h says, and replay nothing");

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <concepts>
+#include <iomanip>
+#include <map>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -147,6 +149,62 @@ DifferenceText compare_state(const RecordedState& recorded, const Snapshot& actu
   return compare_requests(recorded, actual);
 }
 
+// ---- checksums of states ----
+
+void add_request(std::vector<std::uint32_t>& words, const RequestState& request) {
+  for (const auto& table : request.tables) {
+    words.push_back(static_cast<std::uint32_t>(table.size()));
+    words.insert(words.end(), table.begin(), table.end());
+  }
+  for (const auto& position : request.progress) words.push_back(position.value_or(~0U));
+}
+
+/// What a checksum covers; format.md says it in words.
+std::vector<std::uint32_t> words_of(const std::string& check, const Operation& operation,
+                                    const Snapshot& state) {
+  constexpr double kUsageUnit = 1U << 30;
+  if (check == "pool_check") {
+    return {state.num_free,
+            static_cast<std::uint32_t>(state.index.size()),
+            static_cast<std::uint32_t>(std::lround(state.usage * kUsageUnit)),
+            crc_of(state.queue),
+            crc_of(ref_pairs(state)),
+            crc_of(cached_pairs(state))};
+  }
+  std::vector<std::uint32_t> words;
+  if (check == "tables_check") {
+    std::map<std::string, const RequestState*> holders;
+    for (const RequestState& request : state.requests) {
+      const bool holds = !std::ranges::all_of(request.tables, &std::vector<BlockId>::empty);
+      if (holds) holders[request.name] = &request;
+    }
+    for (const auto& [name, request] : holders) {
+      words.insert(words.end(), name.begin(), name.end());
+      add_request(words, *request);
+    }
+  } else if (const RequestState* request = state.find(request_of(operation))) {
+    if (check == "table_check") {
+      add_request(words, *request);
+      return words;
+    }
+    for (const auto& table : request->tables) {
+      words.push_back(static_cast<std::uint32_t>(table.size()));
+    }
+  }
+  return words;
+}
+
+DifferenceText compare_checks(const TraceLine& recorded, const Snapshot& state) {
+  for (const auto& [name, digits] : recorded.checks) {
+    std::ostringstream actual;
+    actual << std::hex << std::setw(3) << std::setfill('0')
+           << (crc_of(words_of(name, recorded.operation, state)) & 0xfffU);
+    if (actual.str() == digits) continue;
+    return name + ": recorded " + digits + ", the state of the subject has " + actual.str();
+  }
+  return std::nullopt;
+}
+
 // An event of the original names no block: the recorder takes the one in whose position the prefix
 // ends. A checkpoint of a Mamba state lies in another one, which carries the key afterwards.
 bool names_the_same(const StoredBlock& recorded, const StoredBlock& actual, const Snapshot& state) {
@@ -207,10 +265,13 @@ std::optional<std::string> compare(const TraceLine& recorded, const Outcome& out
     return "events: recorded " + to_json(Outcome{{}, *recorded.events}) +
            ", the subject announced " + to_json(Outcome{{}, outcome.events});
   }
-  if (recorded.state && !recorded.result) {
+  if ((recorded.state || !recorded.checks.empty()) && !recorded.result) {
     if (auto d = rejected(outcome)) return d;
   }
-  return recorded.state ? compare_state(*recorded.state, state) : std::nullopt;
+  if (recorded.state) {
+    if (auto d = compare_state(*recorded.state, state)) return d;
+  }
+  return compare_checks(recorded, state);
 }
 
 namespace {
@@ -274,7 +335,7 @@ void GoldenReader::follow(TraceLine& line, Subject* subject, TraceVerdict& verdi
 void GoldenReader::perform(const TraceLine& line, Subject& subject, TraceVerdict& verdict) {
   const Outcome outcome = subject.apply(line.operation);
   subject.observe(state_);
-  if (line.result || line.state) ++verdict.recorded;
+  if (line.result || line.state || !line.checks.empty()) ++verdict.recorded;
   if (is_undone(outcome.result)) ++verdict.rejected;
   if (auto what = difference_of(verdict.header, line, outcome, state_)) {
     verdict.difference = Difference{verdict.operations,

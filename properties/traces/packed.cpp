@@ -3,14 +3,17 @@
 
 #include <zstd.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <map>
 #include <memory>
+#include <ranges>
 #include <stdexcept>
 #include <utility>
 
-#include "properties/traces/state_change.h"
 #include "reference/support/input_error.h"
 #include "reference/trace_json.h"
 
@@ -19,8 +22,57 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The columns: the lines, and the fields whose values have a column of their own.
+constexpr std::array<std::string_view, 9> kColumns = {"operation",  "tokens",      "out",
+                                                      "events",     "state",       "pool_check",
+                                                      "lens_check", "table_check", "tables_check"};
+constexpr std::string_view kSame = "=";
+
+/// One line of a trace: the text of each column; empty where the line lacks the field.
+using Fields = std::array<std::string, kColumns.size()>;
+
+/// Splits a line that is a JSON object; zeros stand in the place of the columns' values.
+Fields split(std::string_view line) {
+  Fields out;
+  std::size_t column = 0;  // whose text is read
+  int depth = 0;
+  for (std::size_t i = 0, end = 0; i < line.size(); i = end) {
+    end = i + 1;  // of a string, or of a character
+    if (line[i] == '"') {
+      while (end < line.size() && line[end] != '"') end += line[end] == '\\' ? 2 : 1;
+      end = std::min(end + 1, line.size());
+    }
+    const char c = line[i];
+    if (depth == 1 && (c == ',' || c == '}')) column = 0;
+    if (c == '{' || c == '[') ++depth;
+    if (c == '}' || c == ']') --depth;
+    out[column] += line.substr(i, end - i);
+    if (depth != 1 || column != 0 || c != '"' || !line.substr(end).starts_with(':')) continue;
+    const auto* const name = std::ranges::find(kColumns, line.substr(i + 1, end - i - 2));
+    if (name == kColumns.begin() || name == kColumns.end()) continue;
+    column = static_cast<std::size_t>(name - kColumns.begin());
+    out[0] += ":0";
+    ++end;
+  }
+  return out;
+}
+
+/// A line with values in place of the zeros.
+std::string joined(std::string line, const std::function<std::string(std::size_t)>& value) {
+  std::map<std::size_t, std::size_t> places;  // of zeros, and their columns
+  for (std::size_t c = 1; c < kColumns.size(); ++c) {
+    const std::string name = '"' + std::string(kColumns[c]) + "\":";
+    const std::size_t at = line.find(name + "0");
+    if (at != std::string::npos) places[at + name.size()] = c;
+  }
+  for (const auto& [at, column] : std::views::reverse(places)) {
+    line.replace(at, 1, value(column));
+  }
+  return line;
+}
+
 std::string file_of(const std::string& folder, std::size_t column) {
-  return (fs::path(folder) / (std::string(kColumnNames[column]) + ".zst")).string();
+  return (fs::path(folder) / (std::string(kColumns[column]) + ".zst")).string();
 }
 
 std::string compressed(const std::string& text) {
@@ -73,34 +125,32 @@ class NewFolder {
 
 struct PackedReader::Columns {
   std::vector<LineReader> readers;
-  StateChanges changes;
+  Fields last;  // the last value of each column
 };
 
 PackedReader::PackedReader(const std::string& folder) : columns_(std::make_unique<Columns>()) {
-  for (std::size_t c = 0; c < kNumColumns; ++c) columns_->readers.emplace_back(file_of(folder, c));
+  for (std::size_t c = 0; c < kColumns.size(); ++c) {
+    columns_->readers.emplace_back(file_of(folder, c));
+  }
 }
 
 PackedReader::~PackedReader() = default;
 
 bool PackedReader::next(std::string& line) {
-  PackedLine packed;
-  std::size_t ended = 0;
-  for (std::size_t c = 0; c < kNumColumns; ++c) {
-    std::string_view text;
-    if (!columns_->readers[c].next(text)) ++ended;
-    packed.text[c] = text;
-    if (ended != 0 && ended != c + 1) {
-      columns_->readers[c].fail("", "as many lines as the other columns have");
+  auto& [readers, last] = *columns_;
+  std::string_view text;
+  if (!readers[0].next(text)) {
+    for (LineReader& reader : readers) {
+      if (reader.next(text)) reader.fail("", "as many values as the lines have zeros for them");
     }
+    return false;
   }
-  if (ended != 0) return false;
-  try {
-    line = columns_->changes.unpack(packed);
-  } catch (const TextError& error) {
-    fail(error.field(), error.expected());
-  } catch (const nlohmann::json::exception&) {
-    fail("operation", "the members of a trace's line, each of its own kind");
-  }
+  line = joined(std::string(text), [&](std::size_t column) {
+    if (!readers[column].next(text))
+      readers[column].fail("", "a value for each line with its zero");
+    if (text != kSame) last[column] = text;
+    return last[column];
+  });
   return true;
 }
 
@@ -143,27 +193,26 @@ void TraceLines::fail(std::string field, std::string expected) const {
 
 void pack_traces(const std::vector<std::string>& files, const std::string& folder) {
   NewFolder out(folder);
-  std::array<std::string, kNumColumns> columns;
-  StateChanges packing;
-  StateChanges unpacking;
+  Fields columns;
+  Fields last;
   for (const std::string& file : files) {
     LineReader lines(file);
     for (std::string_view text; lines.next(text);) {
-      PackedLine packed;
-      std::string again;
       try {
-        packed = packing.pack(text);
-        again = unpacking.unpack(packed);
+        (void)parse_trace_line(text);
       } catch (const TextError& error) {
         lines.fail(error.field(), error.expected());
-      } catch (const nlohmann::json::exception& error) {
-        lines.fail("", "a line of a trace");
       }
+      const Fields fields = split(text);
+      columns[0] += fields[0] + "\n";
+      const std::string again = joined(fields[0], [&](std::size_t c) {
+        columns[c] += (fields[c] == last[c] ? std::string(kSame) : fields[c]) + "\n";
+        return last[c] = fields[c];
+      });
       if (again != text) lines.fail("", "a line that packs, found one that comes back as " + again);
-      for (std::size_t c = 0; c < kNumColumns; ++c) columns[c] += packed.text[c] + "\n";
     }
   }
-  for (std::size_t c = 0; c < kNumColumns; ++c) {
+  for (std::size_t c = 0; c < kColumns.size(); ++c) {
     write_file(file_of(out.path().string(), c), compressed(columns[c]));
   }
   out.complete();

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recordings of real engines as a folder of columns, a thirtieth of their size as text.
+// Recordings of real engines as a folder of columns, a twentieth of their size as text.
 //
-// A packed folder holds one file for each column (operation, tokens, out, events, and the fields of
-// a state). Line i of every column belongs to line i of the traces; a field that the line lacks is
-// an empty line. The fields of a state are stored as their difference from what the recorded lines
-// before suggest: a table grows by the blocks of the recorded answer, a free queue loses what is
-// held. These suggestions use recorded values alone, never an allocator of ours, and a difference
-// makes up for every wrong one, so that unpacking gives the recorded text byte for byte.
+// A packed folder holds one file for each of the fields whose values are long (tokens, out, state),
+// and `operation` for the lines themselves, in which a zero stands in place of such a value. The
+// values of a column follow one another in the order of the lines that have one; a value that
+// equals the one before in its column is the single character `=`.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +20,7 @@ namespace kvproof::properties {
 
 /// Reads the traces of a packed folder as lines of text.
 ///
-/// Refuses, as an InputError: a column that is missing or cut short, a difference that does not
-/// fit.
+/// Refuses, as an InputError: a column that is missing or has not one value for each zero.
 class PackedReader {
  public:
   /// @throws InputError
