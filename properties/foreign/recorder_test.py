@@ -154,7 +154,7 @@ class Recording(unittest.TestCase):
             judge.stdin.close()
             rest = judge.stdout.read()
         self.assertIn(b"S1 content", first)
-        self.assertIn(b"BROKEN: S1", rest)
+        self.assertIn(b": broken, S1 (content) first", rest)
         self.assertEqual(judge.returncode, 1)
 
 
