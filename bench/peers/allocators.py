@@ -136,7 +136,7 @@ def measure(wanted, options):
     numbers = f"{shape.blocks} {shape.live} {shape.prefixes} {options.seed}"
     chosen = {name: what for name, what in all_cases(options.smoke).items() if name in wanted}
     with open(os.path.join(options.folder, "peers-allocators.log"), "a", encoding="utf-8") as log:
-        for peer in PEERS.items():
+        for peer in PEERS:
             with contextlib.ExitStack() as stack:
                 theirs, reason = None, ""
                 try:

@@ -113,6 +113,14 @@ class AllocatorRounds(unittest.TestCase):
         with self.assertRaisesRegex(allocators.Absent, "hits 6, ours 5"):
             self.rounds(hits=6)
 
+    def test_every_pair_has_a_row_where_no_peer_is_here(self):
+        with tempfile.TemporaryDirectory() as folder:
+            found = list(allocators.measure(allocators.cases(True), SimpleNamespace(
+                folder=folder, checkout=None, smoke=True, yes=False, seed=1)))
+        self.assertEqual(len(allocators.cases(True)) * len(allocators.PEERS), len(found))
+        for row in found:
+            self.assertRegex(row["parameters"]["not_comparable"], "--yes allows it|no prefix cache")
+
     def test_who_ends_is_not_compared(self):
         with self.assertRaisesRegex(allocators.Absent, "ended with 3"):
             self.rounds(then="sys.exit(3)")
