@@ -83,6 +83,9 @@ TEST(CiFormats, TellVerdictsAsJUnitDoes) {
       junit_of(std::vector{law_row("holds")})
           .find(R"(classname="check_law.mine" name="I4 a &lt; &quot;b&quot; &amp; c"></testcase>)"),
       std::string::npos);
+  EXPECT_NE(junit_of(std::vector{law_row("holds"), law_row("broken")})
+                .find(R"(tests="2" failures="1" errors="0" skipped="0">)"),
+            std::string::npos);
   EXPECT_EQ(junit_of(some_results()).find("<testcase"), std::string::npos) << "no verdicts";
   for (const VerdictRow& row : kVerdicts) {
     const std::string verdict(row.name);

@@ -3,10 +3,10 @@
 a result file and an exit code; a verb is a plan of tasks.
 
 What a task has started ends with it: its process group at once; and what left that, known by its
-mark in the environment or because orphans come to this process, when the task ends by itself with
-another exit code than 0, when it is stopped, or when no task runs any more. A runner that is
-stopped by a signal asks its tasks to end, so that they remove their unfinished files, and then
-kills them. If the runner itself is killed, its keeper does the same. Needs Linux 5.3.
+mark in the environment or because orphans come to this process, when the task is late or is ended
+by a signal, else when no task runs any more. A runner that is stopped by a signal asks its tasks to
+end, so that they remove their unfinished files, and then kills them. If the runner itself is
+killed, its keeper does the same. Needs Linux 5.3.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ class Runner:
         """Ends what is left of a task; until it is waited for, nothing else gets its number."""
         pid = process.pid
         over = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        if over and (over.si_code, over.si_status) == (os.CLD_EXITED, 0):
+        if over and over.si_code == os.CLD_EXITED:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)
         else:
