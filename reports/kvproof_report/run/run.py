@@ -121,7 +121,7 @@ def is_whole(path: str) -> bool:
     """Whether this is a result file with results. Programs write it under another name and rename
     it, so it is never half a file."""
     try:
-        return bool(load_file(path, {}).results)
+        return bool(load_file(path).results)
     except InputError:
         return False
 
