@@ -4,6 +4,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 #include <string>
 
@@ -25,18 +26,19 @@ namespace kvproof::bench {
           {}};
 }
 
-/// A line for each new finding that stands for itself.
+/// A line for the laws of each finding that stands for itself: what it says differs by the seed.
 [[nodiscard]] inline std::string known_rows_of(std::span<const Result> results) {
   std::string out;
-  int number = 0;
+  std::set<std::string> laws;
   for (const Result& row : results) {
+    const std::string law = text_in(row, "law");
     const bool is_new = row.experiment.ends_with("_finding") && text_in(row, "behind").empty() &&
                         text_in(row, "verdict") == name_of(Verdict::broken);
-    if (!is_new || text_in(row, "law").empty()) continue;
+    if (!is_new || law.empty() || !laws.insert(law).second) continue;
     const std::string reason = text_in(row, "reason");
-    const nlohmann::ordered_json line = {{"id", "known-" + std::to_string(++number)},
-                                         {"law", text_in(row, "law")},
-                                         {"says", reason.substr(0, reason.find('\n'))}};
+    const nlohmann::ordered_json line = {{"id", "known-" + std::to_string(laws.size())},
+                                         {"law", law},
+                                         {"what", reason.substr(0, reason.find('\n'))}};
     out += line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
   }
   return out;
