@@ -73,7 +73,7 @@ KnownFinding row_of(const nlohmann::json& row) {
 }  // namespace
 
 bool is_of_check(const std::string& law) {
-  constexpr std::string_view kOthers[] = {"model",    "content",   "crash",    "hang",
+  constexpr std::string_view kOthers[] = {"model",    "content",   "crash",    "hang",   "keys",
                                           "nonsense", "exception", "recorded", "differs"};
   return find_law(law) != nullptr || std::ranges::find(kOthers, law) != std::end(kOthers);
 }
