@@ -71,7 +71,7 @@ constexpr Experiment kExperiments[] = {
      "steps:count, ?findings_known:count, ?seeded:count, ?detected:count, ?requests:count, "
      "?runs:count, ?findings_new:count, ?laws_evaluated:count, ?steps_per_second:amount:1/s"},
     {"live_law", "law, name",
-     "evaluated:count, ?faults:count, ?known:count, ?new:count", 10000, 500},
+     "evaluated:count, ?findings:count, ?faults:count, ?known:count, ?new:count", 10000, 500},
     {"live_finding", "verdict, reason", ""},
     {"live_unjudged", "verdict, reason", ""},
     {"live_fault", "engine, fault, law:note, reason", "detected:share:count"},

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Laws of runs by what each detected first in an engine's scheduler, and its evaluations."""
 
+import os
+
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import count, short
-from kvproof_report.draw.plot import Plot, Table, groups
+from kvproof_report.draw.plot import Plot, Table
 from kvproof_report.figures.engines import many
 
 STEP = 20  # [px] from one line to the next
@@ -17,9 +19,22 @@ PANELS = {"faults": ("faults",), "runs": ("known", "new")}  # side by side
 
 def split(results):
     """(the laws by engine, the whole campaigns by the same)"""
-    rows = [r for r in results if "engine" in r.parameters]
-    laws = groups((r for r in rows if r.experiment == "live_law"), "engine")
-    return laws, {r["engine"]: r for r in rows if r.experiment == "live_run"}
+    laws = {}
+    for row in (r for r in results if r.experiment == "live_law"):
+        laws.setdefault(whose(row), []).append(row)
+    return laws, {whose(r): r for r in results if r.experiment == "live_run"}
+
+
+def whose(row):
+    """The engine of a campaign, else the file of a run."""
+    return str(row.get("engine") or os.path.basename(str(row.get("file"))) or "a run")
+
+
+def number(row, name):
+    """0 where the verb does not count it; all findings of a run in a file are new."""
+    if name == "new" and name not in row.metrics:
+        name = "findings"
+    return row.value(name) if name in row.metrics else 0
 
 
 def engine_text(engine):
@@ -54,8 +69,8 @@ def draw(results, width):
 
 def draw_law(axes, law, y, left, width):
     """Draws the name of a law and how often it was evaluated; the line is dotted if never."""
-    times = law.value("evaluated")
-    colour = d.RED if law.value("new") else d.INK if times else d.GREY
+    times = number(law, "evaluated")
+    colour = d.RED if number(law, "new") else d.INK if times else d.GREY
     d.write(axes, law["law"], (0, y), (0, 0), colour, va="center", weight="bold", size=11)
     d.write(axes, d.shorten(law["name"], 11 if left < 150 else 20), (30, y), (0, 0), colour,
             va="center", size=11)
@@ -68,7 +83,7 @@ def draw_law(axes, law, y, left, width):
 def draw_bars(axes, lines, names, left, wide):
     """Draws a bar of what each law detected first, with the number of the last of these names."""
     axes.plot([left, left], [STEP, axes.get_ylim()[0]], color=d.SOFT, linewidth=0.8)
-    bars = [(y, [(law.value(name), name) for name in names if law.value(name)])
+    bars = [(y, [(number(law, name), name) for name in names if number(law, name)])
             for law, y in lines]
     bars = [(y, parts, count(parts[-1][0]) + " new" * (parts[-1][1] == "new"))
             for y, parts in bars if parts]
@@ -93,29 +108,31 @@ def finding(results):
 
 def engine_finding(engine, laws, run):
     """What one campaign found; without its sums, only what the laws say."""
-    text = f"{engine_text(engine)}'s own scheduler: "
-    new = [law["law"] for law in laws if law.value("new")]
+    text = engine_text(engine) + ("'s own scheduler: " if laws[0].get("engine") else ": ")
+    new = [law["law"] for law in laws if number(law, "new")]
     if run:
-        text = (f"{many(run.value('steps'), 'step')} of {text}"
-                f"{many(run.value('findings_known'), 'known finding')}, ")
+        text = (f"{many(number(run, 'steps'), 'step')} of {text}"
+                f"{many(number(run, 'findings_known'), 'known finding')}, ")
     text += f"something new, detected by {', '.join(new)}" if new else "nothing new"
-    by = sum(law.value("faults") > 0 for law in laws)
-    if run and run.value("seeded"):
-        text += (f"; {count(run.value('detected'))} of {many(run.value('seeded'), 'seeded fault')} "
-                 f"detected, by {count(by)} of {many(len(laws), 'law')}")
-    silent = [law["law"] for law in laws if not law.value("evaluated")]
+    by = sum(number(law, "faults") > 0 for law in laws)
+    if run and number(run, "seeded"):
+        text += (f"; {count(number(run, 'detected'))} of "
+                 f"{many(number(run, 'seeded'), 'seeded fault')} detected, by {count(by)} of "
+                 f"{many(len(laws), 'law')}")
+    silent = [law["law"] for law in laws if not number(law, "evaluated")]
     return text + (f"; {', '.join(silent)} never evaluated" if silent else "")
 
 
 def table(results):
     """What found something new comes first: the page shows few rows."""
     titles = {"evaluated": "evaluated", **{name: title for name, (title, _) in LOOKS.items()}}
-    laws = sorted((r for r in results if r.experiment == "live_law"), key=lambda r: -r.value("new"))
+    laws = sorted((r for r in results if r.experiment == "live_law"),
+                  key=lambda r: -number(r, "new"))
     return Table(
         [(name, False) for name in ("engine", "law", "name")] + [
             (title, True) for title in titles.values()],
-        [[(law[name], law[name]) for name in ("engine", "law", "name")] +
-         [(count(law.value(name)), law.value(name)) for name in titles] for law in laws])
+        [[(whose(law),) * 2] + [(law[name], law[name]) for name in ("law", "name")] +
+         [(count(number(law, name)), number(law, name)) for name in titles] for law in laws])
 
 
 PLOT = Plot(

@@ -132,6 +132,14 @@ class CorrectnessTest(DocumentTest):
         self.assertIn("<h3>vLLM 1.0&#x27;s own scheduler: nothing new</h3>",
                       self.article(document, "run-laws"))
 
+    def test_laws_of_a_run_in_a_file_are_drawn_with_its_findings(self):
+        document = sample_results.document("live_law")
+        document["results"] = [sample_results.result(
+            "live_law", {"file": "/runs/a.jsonl", "law": "S1", "name": "x", "verdict": "broken"},
+            evaluated=5, findings=2)]
+        self.assertIn("<h3>a.jsonl: something new, detected by S1</h3>",
+                      self.article(document, "run-laws"))
+
     def test_releases_that_ran_are_told_from_those_that_did_not(self):
         text = self.article(sample_results.document("live_history"), "live-history")
         self.assertIn("2 of 3 releases of theirs-cpu ran; something new: S2 in 2.0; what is known: "
