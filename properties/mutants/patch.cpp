@@ -146,12 +146,14 @@ std::string schema(std::span<const Place> places, std::string_view found) {
   std::string out, end;
   for (const Place& place : places) {
     const std::string on = say("::kvproof::patched::patch_is_on(\"", place.row->id, "\")");
+    std::string added(place.added);
+    std::ranges::replace(added, '\n', ' ');  // compilers warn of lines whose blanks mislead
     if (found.empty()) {
-      out += say("if (", on, ") { ", place.added, " } ");
+      out += say("if (", on, ") { ", added, " } ");
     } else if (states) {
-      out += say("if (", on, ") { ", place.added, " } else ");
+      out += say("if (", on, ") { ", added, " } else ");
     } else {
-      out += say("(", on, " ? (", place.added, ") : ");
+      out += say("(", on, " ? (", added, ") : ");
       end += ")";
     }
   }
