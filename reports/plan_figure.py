@@ -5,7 +5,6 @@ drawn from the result file that it writes.
     plan_figure.py <kvproof-plan> <its options and --figure=PATH>
 """
 
-import argparse
 import os
 import signal
 import subprocess
@@ -13,17 +12,11 @@ import sys
 import tempfile
 
 import kvproof_report  # noqa: F401  (it lets what follows be found)
-from kvproof_support.options import Once
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        self.exit(2, f"kvproof plan: {message}\n")
+from kvproof_support.options import Parser
 
 
 def main(program, words):
-    parser = Parser(add_help=False, allow_abbrev=False)
-    parser.register("action", None, Once)
+    parser = Parser("kvproof plan", "kvproof plan --figure=plan.svg", "", add_help=False)
     parser.add_argument("--figure", required=True)
     parser.add_argument("--json")
     parser.add_argument("--list", action="store_true")
