@@ -99,7 +99,7 @@ trap 'rm -f ${json:+"$json.part-$$"}' EXIT
 stopped() {  # stopped <number of the signal>
   trap '' INT TERM HUP
   # shellcheck disable=SC2086 # one word per process
-  [ -z "$children" ] || kill $children 2>/dev/null || true
+  kill $children ${!:-} 2>/dev/null || true  # the last one is perhaps not named yet
   wait
   exit $((128 + $1))
 }
