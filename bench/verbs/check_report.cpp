@@ -170,8 +170,8 @@ void Rows::add_coverage() {
   for (const properties::Configuration& row : properties::kConfigurations) {
     const auto run = std::ranges::find(report_.runs, row.name, &RunReport::name);
     if (run == report_.runs.end() || run->runs > 0 || run->not_run.empty()) continue;
-    ++(run->not_run.starts_with(properties::kItSays) ? answered : declared);
-    silent += run->not_run.ends_with(properties::kNoReason) ? 1 : 0;
+    ++(run->answered ? answered : declared);
+    silent += run->unexplained ? 1 : 0;
   }
   const std::size_t all = std::size(properties::kConfigurations);
   const std::size_t others = all - report_.rows_run() - declared - answered;

@@ -91,7 +91,11 @@ class AuditedRun::Run {
         report_.laws[i].worded += audit_->worded().of_law[i];
       }
     }
-    if (!audit_) ended_.unsupported = say(kItSays, opened_.demands.promises.unsupported);
+    if (!audit_) {
+      const std::string& why = opened_.demands.promises.unsupported;
+      ended_.unsupported = say("it says: ", why);
+      ended_.unexplained = why == kNoReason;
+    }
     return std::move(ended_);
   }
 

@@ -20,7 +20,8 @@ namespace kvproof::properties {
 class AuditedRun {
  public:
   struct Ended {
-    std::string unsupported;  // why it was not run; empty if it was
+    std::string unsupported;   // why it was not run; empty if it was
+    bool unexplained = false;  // the subject gives no reason for that
     std::optional<Failure> failure;
     Oracles oracles;
     Demands demands;

@@ -366,6 +366,8 @@ class Check {
       if (!ended.unsupported.empty()) {
         const int most = kMostRefusedCases * (out.runs == 0 ? 1 : kPatience);
         if (++refused < most + kPatience * static_cast<int>(out.runs)) continue;
+        out.answered = out.runs == 0;
+        out.unexplained = out.answered && ended.unexplained;
         if (out.runs == 0) out.not_run = ended.unsupported;
         if (out.runs > 0 && !drawn) out.cut = ended.unsupported;
         break;

@@ -61,9 +61,6 @@ struct LawReport {
   std::string left_out;      // the reason if it was not demanded
 };
 
-/// Begins what a subject says itself of why a run cannot be.
-inline constexpr std::string_view kItSays = "it says: ";
-
 /// One run of the state machine, or one kind of directed runs.
 struct RunReport {
   std::string name;  // of the configuration
@@ -71,6 +68,8 @@ struct RunReport {
   std::uint64_t runs = 0;
   Counts counts = {};
   std::string not_run = {};               // the reason; empty if it was run
+  bool answered = false;                  // the subject itself says so, with unsupported
+  bool unexplained = false;               // and gives no reason
   std::vector<std::string> vacuous = {};  // counters that did not move
   std::string cut = {};                   // why there are fewer operations than asked for
 };
