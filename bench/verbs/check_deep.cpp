@@ -90,14 +90,14 @@ Progressed read_state(const DeepOptions& options) {
   return out;
 }
 
-Result result_of(const Progressed& done, const DeepOptions& options, CheckVerdict verdict,
+Result result_of(const Progressed& done, const DeepOptions& options, Verdict verdict,
                  const properties::FeaturePairs& pairs) {
   Result out{"check_deep",
              {{"what", options.what},
               {"seed", static_cast<std::int64_t>(done.first_seed)},
               {"next_seed", static_cast<std::int64_t>(done.next_seed)},
-              {"verdict", word_of(verdict)},
-              {"reason", verdict == CheckVerdict::vacuous ? "some of it was vacuous" : ""}},
+              {"verdict", std::string(name_of(verdict))},
+              {"reason", verdict == Verdict::cannot_tell ? "some of it was vacuous" : ""}},
              {{"seeds", count(done.next_seed - done.first_seed)},
               {"operations", count(done.operations)},
               {"seconds", {done.seconds, "s", {}, {}}}}};
@@ -130,10 +130,10 @@ class Deep {
         before_(done_.seconds) {}
 
   [[nodiscard]] bool goes_on() const {
-    return worst_ != CheckVerdict::violated && (runs_ == 0 || elapsed() < options_.seconds);
+    return worst_ != Verdict::broken && (runs_ == 0 || elapsed() < options_.seconds);
   }
   [[nodiscard]] const Progressed& done() const { return done_; }
-  [[nodiscard]] CheckVerdict worst() const { return worst_; }
+  [[nodiscard]] Verdict worst() const { return worst_; }
   [[nodiscard]] Result result() const { return result_of(done_, options_, worst_, pairs_); }
   /// The results of the last check that did not hold.
   [[nodiscard]] const std::vector<Result>& failed() const { return failed_; }
@@ -141,11 +141,11 @@ class Deep {
   /// One seed. If it failed it comes first when the run is resumed, to see that it is mended.
   void run(const std::vector<properties::Candidate>& candidates) {
     for (const properties::Candidate& candidate : candidates) {
-      if (worst_ != CheckVerdict::violated) run(candidate);
+      if (worst_ != Verdict::broken) run(candidate);
     }
     ++runs_;
     done_.seconds = before_ + elapsed();
-    if (worst_ != CheckVerdict::violated) ++done_.next_seed;
+    if (worst_ != Verdict::broken) ++done_.next_seed;
   }
 
   void print() {
@@ -172,8 +172,8 @@ class Deep {
     const properties::CheckReport report = check(candidate, per_seed_);
     done_.operations += report.counts.operations;
     pairs_ += report.pairs;
-    const CheckVerdict verdict = verdict_of(report);
-    if (verdict == CheckVerdict::holds) return;
+    const Verdict verdict = verdict_of(report);
+    if (verdict == Verdict::holds) return;
     worst_ = verdict;
     progress_.clear();
     failed_ = told(std::cout, report, per_seed_.seed, elapsed(), candidate);
@@ -188,7 +188,7 @@ class Deep {
   Progressed done_;
   double before_;  // [s] of the runs that this one resumes
   int runs_ = 0;
-  CheckVerdict worst_ = CheckVerdict::holds;
+  Verdict worst_ = Verdict::holds;
   properties::FeaturePairs pairs_;  // of this run
   std::vector<Result> failed_;
   Progress progress_;
@@ -214,7 +214,7 @@ int check_deep(const DeepOptions& options, const std::vector<properties::Candida
   std::vector<Result> results = deep.failed();
   results.insert(results.begin(), deep.result());
   outputs.commit(environment, results);
-  return static_cast<int>(deep.worst());
+  return exit_code_of(deep.worst());
 }
 
 }  // namespace kvproof::bench

@@ -92,7 +92,7 @@ int check_subjects(const Arguments& arguments, int argc, char** argv) {
   const std::vector<properties::Candidate> candidates = candidates_of(arguments);
   const OutputFiles outputs(arguments.outputs);
   std::vector<Result> results;
-  CheckVerdict worst = CheckVerdict::holds;
+  Verdict worst = Verdict::holds;
   std::cout << "seed " << arguments.seed << "\n\n";
   for (const properties::Candidate& candidate : candidates) {
     Progress progress;
@@ -110,12 +110,12 @@ int check_subjects(const Arguments& arguments, int argc, char** argv) {
     progress.clear();
     std::ranges::move(told(std::cout, report, arguments.seed, seconds, candidate),
                       std::back_inserter(results));
-    const CheckVerdict verdict = verdict_of(report);
-    if (verdict != CheckVerdict::holds) worst = verdict;
-    if (verdict == CheckVerdict::violated) break;
+    const Verdict verdict = verdict_of(report);
+    if (verdict != Verdict::holds) worst = verdict;
+    if (verdict == Verdict::broken) break;
   }
   outputs.commit(describe_environment(argc, argv, arguments.seed), results);
-  return static_cast<int>(worst);
+  return exit_code_of(worst);
 }
 
 /// The ordinary check with seed after seed.

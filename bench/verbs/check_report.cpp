@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "bench/results/table.h"
-#include "bench/results/verdict.h"
 #include "bench/verbs/known_rows.h"
 #include "properties/check/candidate.h"
 #include "properties/check/drawing.h"
@@ -284,7 +283,7 @@ std::vector<std::string> unseen(const CheckReport& report) {
 /// What keeps it from a verdict, beside findings.
 std::string reason_of(const CheckReport& report) {
   std::vector<std::string> out;
-  if (verdict_of(report) == CheckVerdict::vacuous) out.emplace_back("some of it was vacuous");
+  if (verdict_of(report) == Verdict::cannot_tell) out.emplace_back("some of it was vacuous");
   for (const std::string& id : report.silent) out.push_back(id + " was required and not evaluated");
   return joined(out, ", ");
 }
@@ -304,7 +303,7 @@ void Rows::add_whole() {
        {"not_shown", joined(unseen(report), ", ")},
        {"beside", report.beside.name},
        {"seed", static_cast<std::int64_t>(seed_)},
-       {"verdict", word_of(verdict_of(report))},
+       {"verdict", text_of(verdict_of(report))},
        {"reason", reason_of(report)},
        {"not_exercised", joined(report.not_exercised(), ", ")},
        {"broken", first == nullptr ? "" : joined(first->failure.breaches, " ")}},
@@ -341,15 +340,9 @@ properties::CheckOptions own_check() {
   return out;
 }
 
-CheckVerdict verdict_of(const CheckReport& report) {
-  if (report.failure() != nullptr) return CheckVerdict::violated;
-  return report.vacuous() ? CheckVerdict::vacuous : CheckVerdict::holds;
-}
-
-std::string word_of(CheckVerdict verdict) {
-  return text_of(verdict == CheckVerdict::violated  ? Verdict::broken
-                 : verdict == CheckVerdict::vacuous ? Verdict::cannot_tell
-                                                    : Verdict::holds);
+Verdict verdict_of(const CheckReport& report) {
+  if (report.failure() != nullptr) return Verdict::broken;
+  return report.vacuous() ? Verdict::cannot_tell : Verdict::holds;
 }
 
 void add_depth(Result& row, const properties::FeaturePairs& pairs) {

@@ -7,11 +7,10 @@
 #include <vector>
 
 #include "bench/results/result_file.h"
+#include "bench/results/verdict.h"
 #include "properties/check/check.h"
 
 namespace kvproof::bench {
-
-enum class CheckVerdict { holds = 0, violated = 1, vacuous = 3 };
 
 /// What is run of an allocator of ours unless more, less or another seed is asked for.
 [[nodiscard]] properties::CheckOptions own_check();
@@ -22,10 +21,8 @@ inline constexpr std::uint64_t kForeignOperations = 2000;
 inline constexpr std::uint64_t kForeignAtLeast = 50'000;
 inline constexpr std::size_t kForeignFindings = 5;
 
-[[nodiscard]] CheckVerdict verdict_of(const properties::CheckReport& report);
-
-/// Holds, broken or cannot_tell: a word of verdict.h.
-[[nodiscard]] std::string word_of(CheckVerdict verdict);
+/// Holds, broken or cannot_tell.
+[[nodiscard]] Verdict verdict_of(const properties::CheckReport& report);
 
 /// How deep random runs went: the pairs of features that they had, and for how many operations.
 void add_depth(Result& row, const properties::FeaturePairs& pairs);

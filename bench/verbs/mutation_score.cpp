@@ -45,7 +45,7 @@ constexpr double kMostExcused = 0.15;
 constexpr char kWithoutRepeats[] = "--gtest_filter=-TierBytes.*:Decode.*WithSha256";
 
 /// What became of a mutant that was tried.
-struct Verdict {
+struct Judged {
   const OperatorMutant* mutant = nullptr;
   std::string excuse = {};  // why it is equivalent; empty if it is not
   std::string_view folder = "optimized/";
@@ -66,7 +66,7 @@ struct Score {
   std::uint64_t by_check = 0;  // of those that are not equivalent
   std::uint64_t killed = 0;    // the same
 
-  void add(const Verdict& verdict) {
+  void add(const Judged& verdict) {
     ++mutants;
     equivalent += verdict.excused() ? 1 : 0;
     by_check += !verdict.excused() && verdict.by_check() ? 1 : 0;
@@ -123,13 +123,13 @@ Trial checked(const OperatorMutant& mutant, const std::function<void()>& alive, 
     candidate.hash = row.hash;
     alive();
     const properties::CheckReport report = check(candidate, options);
-    const CheckVerdict verdict = verdict_of(report);
+    const Verdict verdict = verdict_of(report);
     if (number == 0) met_by.push_back(properties::take_met());
-    if (verdict == CheckVerdict::violated) {
+    if (verdict == Verdict::broken) {
       why = report.failure() ? row.name + ": " + report.failure()->failure.text : row.name;
       return Trial::objected;
     }
-    if (verdict == CheckVerdict::vacuous) {
+    if (verdict == Verdict::cannot_tell) {
       why = row.name + ": too little was exercised";
       worst = Trial::cannot_tell;
     }
@@ -161,14 +161,14 @@ std::vector<std::string> unit_tests() {
 /// Tries the mutants one after another on check, and what survives on each of the unit tests.
 class Trials {
  public:
-  explicit Trials(std::vector<Verdict>& verdicts) : verdicts_(verdicts) {}
+  explicit Trials(std::vector<Judged>& verdicts) : verdicts_(verdicts) {}
 
   void run_unit_tests() {
     for (const std::string& program : unit_tests()) try_unit_tests(program);
   }
 
   void run_check(Met& met_by) {
-    for (Verdict& verdict : verdicts_) {
+    for (Judged& verdict : verdicts_) {
       const std::uint32_t number = verdict.mutant->number;
       verdict.met = std::ranges::any_of(met_by, [&](const auto& met) { return met[number]; });
     }
@@ -183,8 +183,8 @@ class Trials {
     properties::TrialLimits limits;
     limits.silent_seconds = kCheckSilence;
     limits.memory_bytes = kCheckMemory;
-    std::vector<Verdict*> met;
-    for (Verdict& verdict : verdicts_) {
+    std::vector<Judged*> met;
+    for (Judged& verdict : verdicts_) {
       if (verdict.met) met.push_back(&verdict);
     }
     done_ = 0;
@@ -197,8 +197,8 @@ class Trials {
 
  private:
   void try_unit_tests(const std::string& program) {
-    std::vector<Verdict*> left;
-    for (Verdict& verdict : verdicts_) {
+    std::vector<Judged*> left;
+    for (Judged& verdict : verdicts_) {
       if (!verdict.killed()) left.push_back(&verdict);
     }
     properties::TrialLimits limits;
@@ -224,7 +224,7 @@ class Trials {
                      say(what, ", mutant ", done_, " of ", all));
   }
 
-  std::vector<Verdict>& verdicts_;
+  std::vector<Judged>& verdicts_;
   Progress progress_;
   std::size_t done_ = 0;
 };
@@ -236,7 +236,7 @@ Trial judged_rule(const OperatorMutant& mutant, const std::function<void()>& ali
 
 void try_rules_without_mutant() {
   const OperatorMutant none{};
-  std::vector<Verdict> verdicts{{&none}};
+  std::vector<Judged> verdicts{{&none}};
   Trials(verdicts).run("facts and recordings", &judged_rule);
   if (!verdicts.front().killed()) return;
   throw std::runtime_error("facts and recordings object to the rules without a mutant");
@@ -245,7 +245,7 @@ void try_rules_without_mutant() {
 /// Else a kill would say nothing about the mutant. Notes which mutants check meets, too.
 void try_without_mutant(Met& met_by) {
   const OperatorMutant none{};
-  std::vector<Verdict> verdicts{{&none}};
+  std::vector<Judged> verdicts{{&none}};
   Trials tests(verdicts);
   std::string why;
   const auto unwatched = [] {};
@@ -260,7 +260,7 @@ void try_without_mutant(Met& met_by) {
 
 // ---- the report ---------------------------------------------------------------------------------
 
-std::string fate_of(const Verdict& verdict) {
+std::string fate_of(const Judged& verdict) {
   switch (verdict.check) {
     case Trial::objected: return "objected";
     case Trial::crashed: return "crashed";
@@ -273,7 +273,7 @@ std::string fate_of(const Verdict& verdict) {
   return verdict.met ? "survived" : "not_met";
 }
 
-Result result_of(const Verdict& verdict) {
+Result result_of(const Judged& verdict) {
   const OperatorMutant& mutant = *verdict.mutant;
   return {"operator_mutant",
           {{"id", std::string(mutant.id)},
@@ -304,11 +304,11 @@ Result result_of(const char* name, const Score& score, const MutationOptions& op
            {"seconds", {seconds, "s", {}, {}}}}};
 }
 
-void print_list(const std::vector<Verdict>& verdicts, const std::string& heading,
-                const std::function<bool(const Verdict&)>& belongs) {
+void print_list(const std::vector<Judged>& verdicts, const std::string& heading,
+                const std::function<bool(const Judged&)>& belongs) {
   if (std::ranges::none_of(verdicts, belongs)) return;
   std::cout << heading << ":\n";
-  for (const Verdict& verdict : verdicts) {
+  for (const Judged& verdict : verdicts) {
     if (!belongs(verdict)) continue;
     const OperatorMutant& m = *verdict.mutant;
     std::cout << "  " << verdict.folder << m.file << ':' << m.line << ": " << m.operator_class
@@ -320,10 +320,10 @@ void print_list(const std::vector<Verdict>& verdicts, const std::string& heading
   }
 }
 
-void print_table(const std::vector<Verdict>& verdicts) {
+void print_table(const std::vector<Judged>& verdicts) {
   std::map<std::string_view, Score> classes;
   Score all;
-  for (const Verdict& verdict : verdicts) {
+  for (const Judged& verdict : verdicts) {
     classes[verdict.mutant->operator_class].add(verdict);
     all.add(verdict);
   }
@@ -340,8 +340,8 @@ void print_table(const std::vector<Verdict>& verdicts) {
   std::cout << '\n';
 }
 
-bool is_survivor(const Verdict& verdict) { return !verdict.killed() && !verdict.excused(); }
-bool is_wrongly_excused(const Verdict& verdict) { return verdict.killed() && verdict.excused(); }
+bool is_survivor(const Judged& verdict) { return !verdict.killed() && !verdict.excused(); }
+bool is_wrongly_excused(const Judged& verdict) { return verdict.killed() && verdict.excused(); }
 
 std::string shown(const Score& score, std::uint64_t part) {
   const auto [low, high] = score.interval(part);
@@ -352,7 +352,7 @@ std::string shown(const Score& score, std::uint64_t part) {
 }
 
 /// @return whether no mutant is left
-bool print_rules(const std::vector<Verdict>& verdicts, const Score& score) {
+bool print_rules(const std::vector<Judged>& verdicts, const Score& score) {
   if (verdicts.empty()) return true;
   print_list(verdicts, "Survived the facts and the recordings", is_survivor);
   print_list(verdicts, "Excused as equivalent, but killed", is_wrongly_excused);
@@ -365,13 +365,13 @@ bool print_rules(const std::vector<Verdict>& verdicts, const Score& score) {
 }
 
 /// @return the exit code
-int print_report(const std::vector<Verdict>& verdicts, const Score& score, std::size_t all,
+int print_report(const std::vector<Judged>& verdicts, const Score& score, std::size_t all,
                  std::size_t excused) {
   print_table(verdicts);
   print_list(verdicts, "Survived check and the unit tests", is_survivor);
   print_list(verdicts, "Excused as equivalent, but killed", is_wrongly_excused);
   print_list(verdicts, "Killed by the unit tests alone",
-             [](const Verdict& verdict) { return verdict.unit_tests && !verdict.excused(); });
+             [](const Judged& verdict) { return verdict.unit_tests && !verdict.excused(); });
   const double share = static_cast<double>(excused) / static_cast<double>(all);
   std::cout << std::fixed << std::setprecision(3) << "score " << shown(score, score.by_check)
             << ": check killed " << score.by_check << " of the " << score.mutants - score.equivalent
@@ -401,7 +401,7 @@ void keep_part(const std::string& part, std::vector<std::size_t>& numbers) {
 /// Adds so many of some mutants, or what is asked for.
 void choose(const MutationOptions& options, std::size_t most, std::string_view folder,
             std::span<const OperatorMutant> mutants,
-            const std::map<std::string, std::string>& excuses, std::vector<Verdict>& out) {
+            const std::map<std::string, std::string>& excuses, std::vector<Judged>& out) {
   std::vector<std::size_t> chosen;
   if (options.only.empty()) chosen = properties::draw_mutants(mutants, most, options.seed);
   if (!options.part.empty()) keep_part(options.part, chosen);
@@ -426,7 +426,7 @@ int mutation_score(const MutationOptions& options, int argc, const char* const* 
   both.insert(both.end(), rules.begin(), rules.end());
   const auto excuses =
       properties::read_excuses(options.excuses.empty() ? KVPROOF_EXCUSES : options.excuses, both);
-  std::vector<Verdict> verdicts, ruled;
+  std::vector<Judged> verdicts, ruled;
   const std::size_t most = options.all ? mutants.size() : options.mutants;
   choose(options, most, "optimized/", mutants, excuses, verdicts);
   choose(options, rules.size(), "reference/", rules, excuses, ruled);
@@ -453,16 +453,16 @@ int mutation_score(const MutationOptions& options, int argc, const char* const* 
     trials.run_unit_tests();
   }
   Score sum, of_rules;
-  for (const Verdict& verdict : verdicts) sum.add(verdict);
-  for (const Verdict& verdict : ruled) of_rules.add(verdict);
+  for (const Judged& verdict : verdicts) sum.add(verdict);
+  for (const Judged& verdict : ruled) of_rules.add(verdict);
   const bool covered = print_rules(ruled, of_rules);
   const int code = print_report(verdicts, sum, mutants.size(), excuses.size());
   if (file) {
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     std::vector<Result> results{result_of("mutation_score", sum, options, mutants.size(), seconds),
                                 result_of("rules_score", of_rules, options, rules.size(), seconds)};
-    for (const Verdict& verdict : verdicts) results.push_back(result_of(verdict));
-    for (const Verdict& verdict : ruled) results.push_back(result_of(verdict));
+    for (const Judged& verdict : verdicts) results.push_back(result_of(verdict));
+    for (const Judged& verdict : ruled) results.push_back(result_of(verdict));
     file->commit(describe_environment(argc, argv, options.seed), results);
   }
   return covered ? code : kViolated;
