@@ -85,7 +85,9 @@ class Options(Case):
             self.assertIn(f"Usage: kvproof {program} [OPTIONS]", outcome.out.decode())
             self.assertTrue(lines[-1].startswith("Exit codes: 0 holds"), lines[-1])
             self.assertNotIn("/bin/", outcome.out.decode())
-        self.assertLessEqual(len(options_of("check")), 25, "what else is a verb of its own?")
+        files = {"--json", "--junit", "--sarif"}  # of what every verb that judges writes
+        self.assertLessEqual(len({*options_of("check")} - files), 23,
+                             "what else is a verb of its own?")
 
     def test_wrong_values(self):
         for program in PROGRAMS:
