@@ -275,6 +275,28 @@ TEST(Table, ShowsAnExperimentAsItIsStated) {
             "not demanded, for x: I2, I3\n");
 }
 
+TEST(Table, ShowsRowsOfAnEarlierVersionInTheirOwnColumns) {
+  const Result today{"check_law",
+                     {{"subject", "s"},
+                      {"law", "I1"},
+                      {"name", "n"},
+                      {"verdict", "not_applicable"},
+                      {"reason", "x"}},
+                     {{"evaluated", count(0)}, {"suspended", count(0)}}};
+  const Result earlier{"check_law",
+                       {{"subject", "s"}, {"law", "I1"}, {"name", "n"}, {"verdict", "holds"}},
+                       {{"checked", count(7)}, {"suspended", count(0)}, {"worded", count(0)}}};
+  EXPECT_EQ(printed({{"liars", {}, {{"cells", count(3)}}}}),  // its verdict was a number, or absent
+            "liars\n  cells\n      3\n\n");
+  EXPECT_EQ(printed({today, earlier}),
+            "not demanded, for x: I1\n"
+            "\n"
+            "check_law\n"
+            "  subject  law  name  verdict  checked  suspended  worded\n"
+            "        s   I1     n    holds        7          0       0\n"
+            "\n");
+}
+
 TEST(Table, FillsTexts) {
   const Result row{
       "e",

@@ -123,19 +123,23 @@ nlohmann::ordered_json described(std::string_view texts, bool metrics) {
 
 }  // namespace
 
-void require_allowed(const Result& row) {
-  const auto refuse = [&row](std::string_view what) {
-    throw std::logic_error("result file: " + row.experiment + " does not allow this " +
-                           std::string(what));
-  };
+std::string_view refused_column(const Result& row) {
   const auto found = std::ranges::find(experiments(), row.experiment, &Experiment::name);
-  if (found == experiments().end()) return refuse("experiment");
+  if (found == experiments().end()) return "experiment";
   for (const Column& column : columns(found->parameters, false)) {
-    if (!column.holds(row.parameter(column.name))) refuse(column.name);
+    if (!column.holds(row.parameter(column.name))) return column.name;
   }
   for (const Column& column : columns(found->metrics, true)) {
-    if (!column.holds(row.metric(column.name))) refuse(column.name);
+    if (!column.holds(row.metric(column.name))) return column.name;
   }
+  return {};
+}
+
+void require_allowed(const Result& row) {
+  const std::string_view refused = refused_column(row);
+  if (refused.empty()) return;
+  throw std::logic_error("result file: " + row.experiment + " does not allow this " +
+                         std::string(refused));
 }
 
 std::string schema_json(const Parameters& environment) {

@@ -26,6 +26,10 @@ struct Experiment {
 /// Of all verbs, also those in Python.
 [[nodiscard]] std::span<const Experiment> experiments();
 
+/// @return the column that keeps a row from being one of its experiment, "experiment" if there is
+///     none of that name, or nothing
+[[nodiscard]] std::string_view refused_column(const Result& row);
+
 /// Throws std::logic_error for a row that its experiment does not allow.
 void require_allowed(const Result& row);
 

@@ -30,12 +30,13 @@ inline constexpr Shown kShown[] = {
     // kvproof check
     {.experiment = "check_finding",
      .names = "law shape",
-     .text = "[{!known}{!behind}In {where}, after {found_after operation}, shrunk to "
-             "{trace_operations}, {seen time}:\nseed {seed}, broken: {law}\n{reason}"
+     .text = "[{!known}{!behind}Finding in {where}, after {found_after operation}, shrunk to "
+             "{trace_operations}, seen {seen time}:\nseed {seed}, broken: {law}\n{reason}"
              "[\nrun it again: {repeat}][\nif intended: \"traits\":{{{intended}}]]"
-             "[{!known}{?behind}In {where}, {seen time}, {law} may follow: with all laws its trace "
+             "[{!known}{?behind}In {where}, seen {seen time}, {law} may follow: with all laws its "
+             "trace "
              "breaks others before.\n{reason}[\nrun it again: {repeat}]]"
-             "[{?known}known: {law}, {seen time}: {known}[ {link}]]"},
+             "[{?known}known: {law}, seen {seen time}: {known}[ {link}]]"},
     {.experiment = "check_run",
      .names = "configuration profile",
      .verdicts = "skipped",
@@ -54,7 +55,7 @@ inline constexpr Shown kShown[] = {
      .text = "not demanded, for {reason}: {law*}"},
     {.experiment = "check_oracle",
      .names = "oracle",
-     .text = "{oracle} {verdict}[, {reason}]"
+     .text = "{oracle} {verdict}[ ({reason})]"
              "[; {positions_read position} were read back from its tensors]"},
     {.experiment = "check",
      .names = "subject beside",
@@ -64,7 +65,7 @@ inline constexpr Shown kShown[] = {
          "{refusals} refusals[, {revivals} revivals], {preemptions} preemptions"
          "[, {rejections} rejections][, {recycled} recycled][, {forks} forks][, {copies} copies]"
          "[, {truncations} truncations][, {leases} leases][, {swaps} swaps]"
-         "[, {failed_swaps} failed_swaps][, {skipped} skipped][\nnot shown: {not_shown}]"
+         "[, {failed_swaps} failed swaps][, {skipped} skipped][\nnot shown: {not_shown}]"
          "[\n{?operations_per_pair_most}{pairs_of_features} of {pairs_possible} pairs of features; "
          "operations of each: {operations_per_pair_least} at least, {operations_per_pair_median} "
          "in the median, {operations_per_pair_most} at most][\nabsent: {pairs_absent}]"},
@@ -76,7 +77,7 @@ inline constexpr Shown kShown[] = {
              "[; not exercised: {not_exercised}]\n"},
     {.experiment = "check_deep",
      .names = "what",
-     .text = "{seeds} seeds held, {operations} operations, {seconds} s"
+     .text = "{seeds seed} held, {operations} operations, {seconds} s"
              "[\n{?operations_per_pair_most}{pairs_of_features} of {pairs_possible} pairs of "
              "features; operations of each: {operations_per_pair_least} at least, "
              "{operations_per_pair_median} in the median, {operations_per_pair_most} at most]"

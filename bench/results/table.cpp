@@ -7,10 +7,12 @@
 #include <cmath>
 #include <cstdio>
 #include <ostream>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bench/results/schema.h"
 #include "bench/results/shown.h"
 #include "reference/support/say.h"
 
@@ -60,8 +62,15 @@ Row cells(const Result& result) {
   return row;
 }
 
+/// Leaves a line free between a text and the table below it.
+void begin_table(std::ostringstream& out) {
+  const std::string_view before = out.view();
+  if (!before.empty() && !before.ends_with("\n\n")) out << '\n';
+}
+
 /// Shows a case with too many columns as one line for each column.
-void print_downwards(std::ostream& out, const Result& result) {
+void print_downwards(std::ostringstream& out, const Result& result) {
+  begin_table(out);
   const Row names = heading(result);
   const Row values = cells(result);
   std::size_t width = 0;
@@ -74,8 +83,9 @@ void print_downwards(std::ostream& out, const Result& result) {
 }
 
 /// @param left the columns that begin at the left, as texts do
-void print(std::ostream& out, const std::string& title, const std::vector<Row>& rows,
+void print(std::ostringstream& out, const std::string& title, const std::vector<Row>& rows,
            const std::vector<bool>& left = {}) {
+  begin_table(out);
   std::vector<std::size_t> widths(rows.front().size());
   for (const Row& row : rows) {
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
@@ -207,7 +217,8 @@ void print_texts(std::ostream& out, std::string_view text, const std::vector<con
   }
 }
 
-void print_columns(std::ostream& out, const Shown& shown, const std::vector<const Result*>& rows) {
+void print_columns(std::ostringstream& out, const Shown& shown,
+                   const std::vector<const Result*>& rows) {
   std::vector<Row> cells(rows.size() + 1);
   std::vector<bool> left;
   for_each_word(shown.columns, [&](std::string_view name) {
@@ -239,7 +250,7 @@ bool is_word_of(std::string_view word, std::string_view list) {
 }
 
 /// Prints rows of one experiment in the ways of kShown. @return whether it has any
-bool print_shown(std::ostream& out, std::span<const Result> rows) {
+bool print_shown(std::ostringstream& out, std::span<const Result> rows) {
   bool any = false;
   for (const Shown& shown : kShown) {
     if (shown.experiment != rows.front().experiment) continue;
@@ -256,6 +267,15 @@ bool print_shown(std::ostream& out, std::span<const Result> rows) {
     if (!shown.columns.empty()) print_columns(out, shown, chosen);
   }
   return any;
+}
+
+/// Whether it has what kShown shows. A row of an earlier version may have other columns.
+bool is_of_today(const Result& row) {
+  if (!refused_column(row).empty()) return false;
+  return row.parameter("verdict") != nullptr || std::ranges::none_of(kShown, [&](const Shown& s) {
+           return s.experiment == row.experiment && (s.text.find("{verdict}") != s.text.npos ||
+                                                     s.text.find("{VERDICT}") != s.text.npos);
+         });
 }
 
 }  // namespace
@@ -277,26 +297,31 @@ std::string count_of(std::uint64_t n, std::string_view thing) {
 
 void print_results(std::ostream& out, std::span<const Result> results) {
   constexpr std::size_t kMostColumns = 30;
-  for (std::size_t first = 0; first < results.size();) {
-    std::size_t next = first;
-    while (next < results.size() && results[next].experiment == results[first].experiment) ++next;
-    if (print_shown(out, results.subspan(first, next - first))) {
-      first = next;
-      continue;
+  std::ostringstream text;
+  while (!results.empty()) {
+    const Result& first = results.front();
+    const auto run_of = [&](const auto& is_like) {
+      return static_cast<std::size_t>(std::ranges::find_if_not(results, is_like) - results.begin());
+    };
+    const bool of_today = is_of_today(first);
+    std::size_t taken = run_of([&](const Result& row) {
+      return row.experiment == first.experiment && is_of_today(row) == of_today;
+    });
+    if (!of_today || !print_shown(text, results.first(taken))) {
+      std::vector<Row> rows = {heading(first)};
+      taken = run_of([&](const Result& row) {
+        return row.experiment == first.experiment && heading(row) == rows.front();
+      });
+      for (const Result& row : results.first(taken)) rows.push_back(cells(row));
+      if (taken == 1 && rows.front().size() > kMostColumns) {
+        print_downwards(text, first);
+      } else {
+        print(text, first.experiment, rows);
+      }
     }
-    std::vector<Row> rows = {heading(results[first])};
-    if (results.size() == 1 && rows.front().size() > kMostColumns) {
-      return print_downwards(out, results.front());
-    }
-    for (next = first;
-         next < results.size() && results[next].experiment == results[first].experiment &&
-         heading(results[next]) == rows.front();
-         ++next) {
-      rows.push_back(cells(results[next]));
-    }
-    print(out, results[first].experiment, rows);
-    first = next;
+    results = results.subspan(taken);
   }
+  out << text.view();
 }
 
 }  // namespace kvproof::bench

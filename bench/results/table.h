@@ -12,7 +12,8 @@
 
 namespace kvproof::bench {
 
-/// Prints each run of results with the same experiment in the one or more ways of kShown.
+/// Prints each run of results with the same experiment in the one or more ways of kShown; rows that
+/// lack a column of today, which earlier versions wrote, as a table of the columns that they have.
 void print_results(std::ostream& out, std::span<const Result> results);
 
 /// What a row has in a column, as a text: of a parameter or of a metric; empty if it has none.
