@@ -135,13 +135,6 @@ std::string_view refused_column(const Result& row) {
   return {};
 }
 
-void require_allowed(const Result& row) {
-  const std::string_view refused = refused_column(row);
-  if (refused.empty()) return;
-  throw std::logic_error("result file: " + row.experiment + " does not allow this " +
-                         std::string(refused));
-}
-
 std::string schema_json(const Parameters& environment) {
   auto out = nlohmann::ordered_json::parse(to_json(environment, {}));
   out.erase("results");

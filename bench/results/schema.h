@@ -26,12 +26,8 @@ struct Experiment {
 /// Of all verbs, also those in Python.
 [[nodiscard]] std::span<const Experiment> experiments();
 
-/// @return the column that keeps a row from being one of its experiment, "experiment" if there is
-///     none of that name, or nothing
+/// @return the first column that its experiment does not allow so, "experiment", or nothing
 [[nodiscard]] std::string_view refused_column(const Result& row);
-
-/// Throws std::logic_error for a row that its experiment does not allow.
-void require_allowed(const Result& row);
 
 /// {"schema":1,"environment":{...},"verdicts":{"broken":1,...},"experiments":{...}}
 [[nodiscard]] std::string schema_json(const Parameters& environment);

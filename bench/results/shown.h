@@ -208,7 +208,8 @@ inline constexpr Shown kShown[] = {
      .names = "engine revision",
      .text = "[{engine} {revision}: ]{verdict}[, {reason}] ({events event}[, {gaps event} that "
              "leave out blocks][, {copies} that take one of several of a "
-             "hash][, {cut lookup} cut by the router's rules]; mirror: {mirror})"},
+             "hash][, {cut lookup} cut by the router's rules]; mirror: "
+             "[{mirror}][{!mirror}none])"},
     // kvproof bench --peers
     {.experiment = "peers_kernels", .columns = "case peer ours_over_peer binds not_comparable"},
     {.experiment = "peers_allocators", .columns = "case peer ours_over_peer binds not_comparable"},

@@ -24,9 +24,8 @@ using Row = std::vector<std::string>;
 /// Whole numbers in full, others to four digits.
 std::string text_of(double value) {
   char text[40];
-  const bool whole = value == std::trunc(value) && std::abs(value) < 1e15;
-  const bool long_fraction = std::abs(value) >= 1000 && std::abs(value) < 1e15;
-  std::snprintf(text, sizeof text, whole || long_fraction ? "%.0f" : "%.4g", value);
+  const bool in_full = std::abs(value) >= 1000 || value == std::trunc(value);
+  std::snprintf(text, sizeof text, in_full && std::abs(value) < 1e15 ? "%.0f" : "%.4g", value);
   return text;
 }
 
@@ -62,30 +61,10 @@ Row cells(const Result& result) {
   return row;
 }
 
-/// Leaves a line free between a text and the table below it.
-void begin_table(std::ostringstream& out) {
-  const std::string_view before = out.view();
-  if (!before.empty() && !before.ends_with("\n\n")) out << '\n';
-}
-
-/// Shows a case with too many columns as one line for each column.
-void print_downwards(std::ostringstream& out, const Result& result) {
-  begin_table(out);
-  const Row names = heading(result);
-  const Row values = cells(result);
-  std::size_t width = 0;
-  for (const std::string& name : names) width = std::max(width, name.size());
-  out << result.experiment << '\n';
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    out << "  " << names[i] << std::string(width - names[i].size() + 2, ' ') << values[i] << '\n';
-  }
-  out << '\n';
-}
-
 /// @param left the columns that begin at the left, as texts do
 void print(std::ostringstream& out, const std::string& title, const std::vector<Row>& rows,
            const std::vector<bool>& left = {}) {
-  begin_table(out);
+  if (!out.view().empty() && !out.view().ends_with("\n\n")) out << '\n';  // behind a text
   std::vector<std::size_t> widths(rows.front().size());
   for (const Row& row : rows) {
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
@@ -249,13 +228,22 @@ bool is_word_of(std::string_view word, std::string_view list) {
   return found;
 }
 
-/// Prints rows of one experiment in the ways of kShown. @return whether it has any
-bool print_shown(std::ostringstream& out, std::span<const Result> rows) {
+/// Whether kShown shows it, and it has what is shown: rows of earlier versions have other columns.
+bool is_shown(const Result& row) {
   bool any = false;
   for (const Shown& shown : kShown) {
+    if (shown.experiment != row.experiment) continue;
+    any = any || !shown.text.empty() || !shown.columns.empty();
+    const bool judges = shown.text.find("{verdict}") != shown.text.find("{VERDICT}");
+    if (judges && row.parameter("verdict") == nullptr) return false;
+  }
+  return any && refused_column(row).empty();
+}
+
+/// Prints rows of one experiment in the ways of kShown.
+void print_shown(std::ostringstream& out, std::span<const Result> rows) {
+  for (const Shown& shown : kShown) {
     if (shown.experiment != rows.front().experiment) continue;
-    if (shown.text.empty() && shown.columns.empty()) continue;
-    any = true;
     std::vector<const Result*> chosen;
     for (const Result& row : rows) {
       if (shown.verdicts.empty() || is_word_of(text_in(row, "verdict"), shown.verdicts)) {
@@ -266,16 +254,6 @@ bool print_shown(std::ostringstream& out, std::span<const Result> rows) {
     if (!shown.text.empty()) print_texts(out, shown.text, chosen);
     if (!shown.columns.empty()) print_columns(out, shown, chosen);
   }
-  return any;
-}
-
-/// Whether it has what kShown shows. A row of an earlier version may have other columns.
-bool is_of_today(const Result& row) {
-  if (!refused_column(row).empty()) return false;
-  return row.parameter("verdict") != nullptr || std::ranges::none_of(kShown, [&](const Shown& s) {
-           return s.experiment == row.experiment && (s.text.find("{verdict}") != s.text.npos ||
-                                                     s.text.find("{VERDICT}") != s.text.npos);
-         });
 }
 
 }  // namespace
@@ -298,28 +276,22 @@ std::string count_of(std::uint64_t n, std::string_view thing) {
 void print_results(std::ostream& out, std::span<const Result> results) {
   constexpr std::size_t kMostColumns = 30;
   std::ostringstream text;
-  while (!results.empty()) {
-    const Result& first = results.front();
-    const auto run_of = [&](const auto& is_like) {
-      return static_cast<std::size_t>(std::ranges::find_if_not(results, is_like) - results.begin());
-    };
-    const bool of_today = is_of_today(first);
-    std::size_t taken = run_of([&](const Result& row) {
-      return row.experiment == first.experiment && is_of_today(row) == of_today;
-    });
-    if (!of_today || !print_shown(text, results.first(taken))) {
-      std::vector<Row> rows = {heading(first)};
-      taken = run_of([&](const Result& row) {
-        return row.experiment == first.experiment && heading(row) == rows.front();
-      });
-      for (const Result& row : results.first(taken)) rows.push_back(cells(row));
-      if (taken == 1 && rows.front().size() > kMostColumns) {
-        print_downwards(text, first);
-      } else {
-        print(text, first.experiment, rows);
-      }
+  for (std::size_t first = 0, next = 0; first < results.size(); first = next) {
+    const bool shown = is_shown(results[first]);
+    std::vector<Row> rows = {heading(results[first])};
+    for (; next < results.size() && results[next].experiment == results[first].experiment; ++next) {
+      if (shown ? !is_shown(results[next]) : heading(results[next]) != rows.front()) break;
+      rows.push_back(cells(results[next]));
     }
-    results = results.subspan(taken);
+    if (shown) {
+      print_shown(text, results.subspan(first, next - first));
+    } else if (rows.size() > 2 || rows.front().size() <= kMostColumns) {
+      print(text, results[first].experiment, rows);
+    } else {
+      std::vector<Row> lines;  // one for each column
+      for (std::size_t i = 0; i < rows[0].size(); ++i) lines.push_back({rows[0][i], rows[1][i]});
+      print(text, results[first].experiment, lines, {true, true});
+    }
   }
   out << text.view();
 }

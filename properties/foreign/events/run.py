@@ -74,7 +74,7 @@ def rows_of(judge, torn, mirrored, told):
     reasons = torn + ["there is no event to judge"] * (verdict == "cannot_tell")
     stream = results.row("events", {
         "verdict": verdict, "reason": "; ".join(reasons),
-        "mirror": bool(mirrored)}, {
+        "mirror": f"Dynamo {DYNAMO}" if mirrored else ""}, {
             name: judge.counts[name] for name in ("events", "gaps", "copies", "cut")})
     return [*laws, *findings, *told.stale(), stream]
 
