@@ -24,7 +24,12 @@ std::string text_of_value(const Value& value) {
   return Json(std::get<double>(value)).dump();
 }
 
-std::string xml_text(std::string_view text) {
+std::string xml_text(std::string_view bytes) {
+  // As in the other files, what is no UTF-8 is replaced; and what XML lacks, U+FFFE and U+FFFF.
+  std::string text = Json::parse(Json(bytes).dump(-1, ' ', false, Json::error_handler_t::replace));
+  for (std::size_t at = 0; (at = text.find("\xEF\xBF", at)) != text.npos; at += 3) {
+    if (static_cast<unsigned char>(text[at + 2]) >= 0xBE) text[at + 2] = '\xBD';
+  }
   std::string out = "\"";
   for (const char c : text) {
     switch (c) {

@@ -101,6 +101,9 @@ TEST(CiFormats, TellVerdictsAsJUnitDoes) {
   EXPECT_EQ(junit_of(std::vector{finding_row("broken", "", " --without-law=I2")}).find("<testcase"),
             std::string::npos)
       << "what may follow from others decides nothing";
+  const std::string odd =
+      junit_of(std::vector{law_row("broken", "]]>\x1b\xff \xEF\xBF\xBE\xEF\xBF\xBF")});
+  EXPECT_NE(odd.find("broken: ]]> \uFFFD \uFFFD\uFFFD\"/>"), std::string::npos) << odd;
 }
 
 TEST(CiFormats, PointSarifAtFilesAndSuppressWhatIsKnown) {
@@ -256,6 +259,11 @@ std::string printed(const std::vector<Result>& rows) {
   std::ostringstream out;
   print_results(out, rows);
   return out.str();
+}
+
+TEST(Table, HasNoControlCharacters) {
+  EXPECT_EQ(printed({{"a", {{"text", "\x1b[2J \u009bJ\x7f \u00e9"}}, {}}}),
+            "a\n          text\n  ?[2J ?J? \u00e9\n\n");
 }
 
 TEST(Table, ShowsAnExperimentAsItIsStated) {

@@ -112,6 +112,15 @@ TEST(ReadResults, NamesTheFieldOfAMistake) {
                   .starts_with("results[0].metrics.b.unit: a text"));
   EXPECT_TRUE(with(R"({"experiment":"a","parameters":{},"metrics":{"b":{"unit":"c"}}})")
                   .starts_with("results[0].metrics.b.value: a number"));
+  EXPECT_EQ(with(std::string(100'000, '[') + std::string(100'000, ']')),
+            ": at most 16 brackets within each other");
+}
+
+TEST(ReadResults, KeepsANumberThatIsTooLarge) {
+  const properties::TemporaryFolder folder;
+  const auto read = read_results(folder.write(
+      "a.json", R"({"schema":1,"environment":{"seed":18446744073709551615},"results":[]})"));
+  EXPECT_EQ(read.environment, (Parameters{{"seed", "18446744073709551615"}}));
 }
 
 }  // namespace

@@ -256,24 +256,19 @@ void print_shown(std::ostringstream& out, std::span<const Result> rows) {
   }
 }
 
-}  // namespace
-
-std::string text_in(const Result& row, std::string_view column) {
-  if (const Value* value = row.parameter(column)) return text_of(*value);
-  const Metric* metric = row.metric(column);
-  return metric == nullptr ? "" : text_of(*metric);
+/// What a subject or a file says is not to move a terminal's cursor, or worse.
+std::string without_controls(std::string text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool is_long = byte == 0xC2 && i + 1 < text.size() &&
+                         static_cast<unsigned char>(text[i + 1]) < 0xA0;  // U+0080 to U+009F
+    if (is_long) text.replace(i, 2, "?");
+    if ((byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7F) text[i] = '?';
+  }
+  return text;
 }
 
-std::string filled(std::string_view text, const Result& row) {
-  bool lacks = false;
-  return Filling(row, text).fill(lacks);
-}
-
-std::string count_of(std::uint64_t n, std::string_view thing) {
-  return say(with_commas(std::to_string(n)), ' ', thing, n == 1 ? "" : "s");
-}
-
-void print_results(std::ostream& out, std::span<const Result> results) {
+void print_rows(std::ostream& out, std::span<const Result> results) {
   constexpr std::size_t kMostColumns = 30;
   std::ostringstream text;
   for (std::size_t first = 0, next = 0; first < results.size(); first = next) {
@@ -294,6 +289,28 @@ void print_results(std::ostream& out, std::span<const Result> results) {
     }
   }
   out << text.view();
+}
+}  // namespace
+
+std::string text_in(const Result& row, std::string_view column) {
+  if (const Value* value = row.parameter(column)) return text_of(*value);
+  const Metric* metric = row.metric(column);
+  return metric == nullptr ? "" : text_of(*metric);
+}
+
+std::string filled(std::string_view text, const Result& row) {
+  bool lacks = false;
+  return Filling(row, text).fill(lacks);
+}
+
+std::string count_of(std::uint64_t n, std::string_view thing) {
+  return say(with_commas(std::to_string(n)), ' ', thing, n == 1 ? "" : "s");
+}
+
+void print_results(std::ostream& out, std::span<const Result> results) {
+  std::ostringstream text;
+  print_rows(text, results);
+  out << without_controls(text.str());
 }
 
 }  // namespace kvproof::bench

@@ -34,11 +34,12 @@ void add_options(CommandLine& line, Arguments& arguments) {
                       "and build, to standard output or to this file")
       .placeholder("[=FILE]")
       .not_with({files});
-  line.flag("--known-rows", arguments.known_rows,
-            "instead: print what is found there as known findings, for --known=FILE")
-      .goes_with({files});
+  const auto known_rows =
+      line.flag("--known-rows", arguments.known_rows,
+                "instead: print what is found there as known findings, for --known=FILE")
+          .goes_with({files});
   for (auto& output : add_ci_options(line, arguments.outputs, Says::both)) {
-    output.goes_with({files});
+    output.goes_with({files}).not_with({known_rows});
   }
 }
 
