@@ -29,7 +29,9 @@ namespace fs = std::filesystem;
 
 std::string read(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw std::invalid_argument(say(path.string(), ": expected a file"));
+  if (!in || fs::is_directory(path)) {
+    throw std::invalid_argument(say(path.string(), ": expected a file"));
+  }
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
@@ -37,6 +39,7 @@ std::string read(const fs::path& path) {
 void write(const fs::path& path, const std::string& text) {
   if (fs::exists(path) && read(path) == text) return;
   const fs::path half = path.string() + ".half";
+  fs::remove(half);  // it may be a link to a file of the package
   std::ofstream out(half, std::ios::binary);
   out << text;
   out.close();
@@ -77,7 +80,8 @@ void print_list(const std::string& path) {
     nlohmann::json& object = out.emplace_back();
     for (const auto& [name, column] : kPatchColumns) object[name] = row.*column;
   }
-  std::cout << out << "\n";
+  std::cout << out << std::endl;
+  if (!std::cout) throw std::invalid_argument("the standard output: cannot be written");
 }
 
 void link_all(const fs::path& from, const fs::path& to) {
@@ -108,6 +112,10 @@ void patch_package(const fs::path& from, const fs::path& to, std::span<char*> pl
     const PatchedFolder list = read_list(place.substr(0, place.rfind(':')));
     const auto row = std::ranges::find(list.rows, place, &Patch::place);
     if (row == list.rows.end()) throw std::invalid_argument(say(place, ": expected a patch"));
+    const fs::path file = fs::path(row->file).lexically_normal();
+    if (file.is_absolute() || *file.begin() == "..") {
+      throw std::invalid_argument(say(place, ": expected a file of the package, found ", file));
+    }
     const auto [at, is_new] = texts.try_emplace(row->file);
     if (is_new) at->second = read(from / row->file);
     at->second = changed_text(*row, at->second);

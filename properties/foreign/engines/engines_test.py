@@ -141,7 +141,8 @@ class PlacesTest(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         self.top = os.path.join(self.folder.name, "mine-abc1234")
         os.makedirs(os.path.join(self.top, "a", "b"))
-        for name, text in (("a/b/c.py", "one\ntwo\n"), ("a/d.py", "three\n"), ("e.py", "four\n")):
+        for name, text in (("a/b/c.py", "one\ntwo\n"), ("a/d.py", "three\n"), ("e.py", "four\n"),
+                           ("a/d.py.half", "")):
             with open(os.path.join(self.top, name), "w", encoding="utf-8") as file:
                 file.write(text)
 
@@ -166,12 +167,19 @@ class PlacesTest(unittest.TestCase):
         self.assertEqual(self.text(copy, "e.py"), "four\n")
         self.assertEqual(self.text(self.top, "a/b/c.py"), "one\ntwo\n")
         self.assertEqual(self.text(self.top, "a/d.py"), "three\n")
+        self.assertEqual(self.text(self.top, "a/d.py.half"), "", "the copy's is a link to it")
 
     def test_words_that_are_not_there_once_are_refused(self):
         for words, times in (("five", 0), ("o", 2)):
             with self.assertRaisesRegex(places.Absent, f":3: a/b/c.py: .* {times} times"):
                 self.overlaid(f"file: a/b/c.py\nA | [-{words}-]")
             self.assertFalse(os.path.exists(os.path.join(self.folder.name, "copy")))
+
+    def test_a_file_outside_of_the_package_is_refused(self):
+        for name in ("a/../../e.py", os.path.join(self.top, "e.py")):
+            with self.assertRaisesRegex(places.Absent, ":3: expected a file of the package"):
+                self.overlaid(f"file: {name}\nA | [-four-]")
+        self.assertEqual(self.text(self.top, "e.py"), "four\n")
 
     def test_two_verbs_see_their_packages_in_one_environment(self):
         sites = [os.path.join(self.folder.name, name, "lib", "python3.11", "site-packages")
