@@ -41,6 +41,9 @@ class FilesTest(unittest.TestCase):
     def test_a_bad_row_is_refused_by_its_line_and_field(self):
         for text, said in (
                 ("3", "line 2: expected a JSON object, found 3"),
+                ("[" * 100_000, "line 2: expected a JSON object, found [["),
+                (r'{"id":"\ud800","law":"I9"}', "line 2: expected a JSON object, found {"),
+                ('{"id":"","law":"I9"}', "line 2: field id: expected a value, found none"),
                 ('{"id":"K"}', "line 2: field law: expected a value, found none"),
                 ('{"law":"I9"}', "line 2: field id: expected a value, found none"),
                 ('{"id":"K","law":"I9,I10"}', "field law: expected ids of laws joined by +"),
@@ -54,6 +57,8 @@ class FilesTest(unittest.TestCase):
                     known.read(file.name)
         with self.assertRaisesRegex(InputError, "none.jsonl: cannot be read: No such file"):
             known.read("none.jsonl")
+        with self.assertRaisesRegex(InputError, "/dev/zero: expected at most 16 MiB"):
+            known.read("/dev/zero")
 
     def test_a_check_is_given_rows_without_its_engine(self):
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
@@ -72,6 +77,7 @@ class KnownTest(unittest.TestCase):
                       {"release": ""}, {"law": "I13"}, {"law": "I9+I13"}, {"where": "window"},
                       {"reason": "r17 hold 41 blocks"}):
             self.assertIsNone(told.match(**SAID | other), other)
+        self.assertFalse(ROW._replace(first="9" * 5000).lives_in("0.10.1"))
         for other in ({"release": "0.9"}, {"release": "0.33.0"}, {"law": "I10+I9"}):
             self.assertEqual(told.match(**SAID | other), ROW, other)
 

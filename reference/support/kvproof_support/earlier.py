@@ -51,7 +51,10 @@ def present(row: Row) -> Row:
             out[part] = {names.get(name, name): value for name, value in out[part].items()}
     parameters, metrics = (out.get(part, {}) for part in ("parameters", "metrics"))
     if row["experiment"] in ("check", "check_deep") and isinstance(metrics.get("verdict"), dict):
-        parameters["verdict"] = CODES.get(metrics.pop("verdict").get("value"), "broken")
+        code = metrics["verdict"].get("value")
+        if isinstance(code, (int, float)):  # else the reader says what is wrong
+            parameters["verdict"] = CODES.get(code, "broken")
+            del metrics["verdict"]
     if row["experiment"] == "check_run" and "verdict" not in parameters:
         parameters["verdict"] = "skipped" if parameters.get("reason") else "holds"
     return with_verdict(out)

@@ -16,7 +16,8 @@ from kvproof_support import results
 from kvproof_support.files import InputError
 
 OWN = Path(__file__).resolve().parents[3] / "properties" / "foreign" / "findings" / "known.jsonl"
-NUMBERED = re.compile(r"\d+(\.\d+)*")
+MOST_BYTES = 16 << 20
+NUMBERED = re.compile(r"\d{1,99}(\.\d{1,99})*")
 
 
 class Row(NamedTuple):
@@ -104,10 +105,13 @@ def read(*paths: str | Path) -> Known:
 
 def read_rows(path: str | Path) -> list[Row]:
     try:
-        lines = Path(path).read_text(encoding="utf-8").split("\n")
+        with open(path, "rb") as file:
+            lines = file.read(MOST_BYTES + 1).decode("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
         raise InputError(f"{path}: cannot be read: {why}") from None
+    if sum(map(len, lines)) > MOST_BYTES - len(lines):
+        raise InputError(f"{path}: expected at most {MOST_BYTES >> 20} MiB")
     return [row_of(line, f"{path}: line {number}") for number, line in enumerate(lines, 1)
             if line.strip()]
 
@@ -115,13 +119,14 @@ def read_rows(path: str | Path) -> list[Row]:
 def row_of(line: str, place: str) -> Row:
     try:
         said = json.loads(line)
-    except ValueError:
+        json.dumps(said, ensure_ascii=False).encode()  # not half a character
+    except (ValueError, RecursionError):
         said = None
     if not isinstance(said, dict):
         raise InputError(f"{place}: expected a JSON object, found {line.strip()[:60]}")
     said = {EARLIER.get(field, field): value for field, value in said.items()}
     for field in ("id", "law"):
-        if field not in said:
+        if said.get(field, "") == "" and (field == "id" or field not in said):
             raise InputError(f"{place}: field {field}: expected a value, found none")
     for field, value in said.items():
         if field not in Row._fields:

@@ -12,7 +12,7 @@ from kvproof_report.page.sections import PLOTS
 from kvproof_report.tests import sample_results
 from kvproof_report.tests.page_support import DocumentTest, run
 from kvproof_report.tests.support import machines_of_the_gallery
-from kvproof_support import earlier
+from kvproof_support import earlier, results, verdicts
 
 
 class OtherResultsTest(DocumentTest):
@@ -70,10 +70,10 @@ class OtherResultsTest(DocumentTest):
         if not machines_of_the_gallery():
             self.skipTest("an installation has no gallery")
         found = load([os.path.join(machines_of_the_gallery()[0], "check.json.gz")])
-        for experiment, verdicts in (
+        for experiment, told in (
                 ("check", {"holds": 6}), ("check_run", {"holds": 506, "skipped": 180}),
                 ("check_law", {"holds": 242, "not_evaluated": 14, "not_applicable": 2})):
-            self.assertEqual(Counter(row["verdict"] for row in found.of(experiment)), verdicts)
+            self.assertEqual(Counter(row["verdict"] for row in found.of(experiment)), told)
         reasons = Counter(row.get("reason") for row in found.of("check_law"))
         self.assertEqual(reasons["in part not demanded: it does not show keys, the index, hashes"],
                          2)
@@ -88,6 +88,12 @@ class OtherResultsTest(DocumentTest):
                 "evaluated": 5, "exempted": 3}, "parameters": {
                     "reason": reason, "verdict": verdict}})
             self.assertEqual(earlier.present(row), row)
+        row = {"experiment": "check", "parameters": {}, "metrics": {"verdict": {"value": []}}}
+        self.assertEqual(earlier.present(row), row, "the reader names the mistake")
+
+    def test_verdicts_are_the_same_in_both_languages(self):
+        self.assertEqual([*results.describe()["verdicts"].items()],
+                         [*verdicts.EXIT_CODES.items()])
 
     def test_byte_order_mark_and_ends_of_lines_of_another_system_are_accepted(self):
         document = json.dumps(sample_results.document("life_cycle"), indent=1)
