@@ -3,12 +3,11 @@
 which shard gets which task, and no result depends on them."""
 
 import os
-import re
-import subprocess
-from pathlib import Path
 
 from plan import Plan, program_here
-from task import FUZZ, InputError, Task
+from task import FUZZ, Task
+
+from kvproof_support.results import describe
 
 SHARD_CORE_SECONDS = 3600  # of a shard, unless the plan says how many there are
 SPACES = {"lone": 1, "full": 15, "full_chunks": 16, "full_roomy": 180, "uncached": 8, "window": 30,
@@ -20,54 +19,43 @@ WORKLOADS = ("lognormal", "chat", "long_tail")
 OPERATIONS_PER_CORE_SECOND = 25_000  # of check with every oracle
 
 
-def listed(programs, program, *options):
-    """@return the names that an option takes, from the line with which it refuses another one"""
-    command = [str(Path(programs) / program), *options[:-1], options[-1] + "=?"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
-    names = re.search(r"expected one of (.*)", said)
-    if not names:
-        raise InputError(f"{command[0]}: expected the names that {options[-1]} takes, "
-                  f"found {said.strip()[:200]}")
-    return names[1].split(", ")
-
-
 def task(kind, *options, seed=None, cost=1.0, gib=0.25):
     return Task(kind, options, seed, (), cost, gib)
 
 
-def checks(programs, subjects, operations, seeds):
+def checks(subjects, operations, seeds):
     cost = operations / OPERATIONS_PER_CORE_SECOND
     for subject in subjects:
-        for row in listed(programs, "kvproof-check", "--configuration"):
+        for row in describe()["names"]["configurations"]:
             for seed in seeds:
                 yield task("check", f"--subject={subject}", f"--configuration={row}",
                            f"--operations={operations}", seed=seed,
                            cost=cost * (10 if row == "swarm" else 1))
 
 
-def spaces(programs, wanted):
-    for name in listed(programs, "kvproof-check", "--exhaustive"):
+def spaces(wanted):
+    for name in describe()["names"]["spaces"]:
         if wanted(name):
             yield task("exhaustive", f"--exhaustive={name}", gib=SPACE_GIB.get(name, 1),
                        cost=SPACES.get(name, 200))
 
 
-def smoke(programs):
-    yield from checks(programs, ["optimized-xxh3"], 600, [1])
-    yield from spaces(programs, "lone".__eq__)
+def smoke():
+    yield from checks(["optimized-xxh3"], 600, [1])
+    yield from spaces("lone".__eq__)
     yield task("liars", "--lie-about=fork", "--lie=does_nothing", seed=1, cost=0.5)
     yield task("mutants", "--mutant=B055", seed=1, cost=0.1)
     for gib in (1, 2, 4, 8):
         yield task("simulation", "--trace=chat", "--requests=200", f"--memory-gib={gib}", cost=0.1)
 
 
-def nightly(programs):
-    yield from checks(programs, ["naive", "optimized-xxh3", "optimized-sha256",
-                                 "optimized-policy", "optimized-exact"], 60_000, [1, 2])
-    yield from spaces(programs, lambda name: name != OPEN_SPACE)
-    for operation in listed(programs, "kvproof-selftest", "--liars", "--lie-about"):
+def nightly():
+    yield from checks(["naive", "optimized-xxh3", "optimized-sha256", "optimized-policy",
+                       "optimized-exact"], 60_000, [1, 2])
+    yield from spaces(lambda name: name != OPEN_SPACE)
+    for operation in describe()["names"]["operations"]:
         yield task("liars", f"--lie-about={operation}", seed=1, cost=10)
-    mutants = listed(programs, "kvproof-selftest", "--mutants", "--mutant")
+    mutants = describe()["names"]["mutants"]
     for at in range(0, len(mutants), 8):
         yield task("mutants", *(f"--mutant={name}" for name in mutants[at:at + 8]), seed=1,
                    cost=10)
@@ -81,15 +69,15 @@ def nightly(programs):
     yield task("gate", "--against=HEAD~1", cost=2400, gib=1)
 
 
-def deep(programs):
-    yield from checks(programs, ["naive", "optimized-xxh3"], 1_000_000, range(1, 21))
-    yield from spaces(programs, lambda name: True)
+def deep():
+    yield from checks(["naive", "optimized-xxh3"], 1_000_000, range(1, 21))
+    yield from spaces(lambda name: True)
     for seed in range(1, 9):
         for target in ("concurrent", "full", "hybrid", "live"):
             yield task("fuzz", f"--target={target}", "--seconds=7200", seed=seed, cost=7200, gib=2)
 
 
-def sweep(programs):
+def sweep():
     for trace in WORKLOADS:
         for gib in (1, 2, 4, 8, 16, 32, 64):
             for options in ((), ("--no-prefix-cache",), ("--watermark=0.05",),
@@ -104,9 +92,9 @@ def sweep(programs):
 BUILT_IN = {"smoke": smoke, "nightly": nightly, "deep": deep, "sweep": sweep}
 
 
-def built_in(name, programs, shards=None):
+def built_in(name, shards=None):
     """@return a plan, of shards of an hour unless told how many"""
     program = program_here()
-    tasks = {each.name(program): each for each in BUILT_IN[name](programs)}
+    tasks = {each.name(program): each for each in BUILT_IN[name]()}
     cost = sum(each.cost_core_seconds for each in tasks.values())
     return Plan(name, program, shards or 1 + int(cost / SHARD_CORE_SECONDS), tasks, ".")

@@ -93,7 +93,7 @@ def main():
             return run(options, programs, os.environ)
         if options.part == "submit":
             return submit(options, read_plan(options.plan), programs)
-        plan = built_in(options.built_in, programs, options.shards)
+        plan = built_in(options.built_in, options.shards)
         write(options.output, plan.text.encode())
         seconds = sum(task.cost_core_seconds for task in plan.tasks.values())
         cost = (f"{seconds / 3600:.1f} core-hours" if seconds >= 360 else

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program behind `kvproof describe`: what a result file holds, and what results can hold.
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,8 +12,13 @@
 #include "bench/results/read_results.h"
 #include "bench/results/schema.h"
 #include "bench/results/table.h"
+#include "bench/serving/scheduler_mutants.h"
 #include "bench/verbs/command_line.h"
 #include "bench/verbs/known_rows.h"
+#include "properties/exhaustive/spaces.h"
+#include "properties/mutants.h"
+#include "properties/subject/configurations.h"
+#include "reference/trace_names.h"
 
 namespace kvproof::bench {
 namespace {
@@ -25,6 +31,19 @@ struct Arguments {
   bool known_rows = false;
   OutputPaths outputs;
 };
+
+/// The names that options take, for those who plan a run for each.
+nlohmann::ordered_json listed_names() {
+  nlohmann::ordered_json out;
+  out["configurations"] = row_names(properties::kConfigurations);
+  out["configurations"].push_back(properties::kSwarm.name);
+  out["spaces"] = row_names(properties::exhaustive::kSpaces);
+  out["operations"] = kOperationNames;
+  for (const auto& list : {properties::all_mutants(), scheduler_mutants()}) {
+    for (const properties::Seeded& row : list) out["mutants"].push_back(row.id);
+  }
+  return out;
+}
 
 void add_options(CommandLine& line, Arguments& arguments) {
   const auto files =
@@ -56,7 +75,11 @@ int run(int argc, char** argv) {
   if (!line.parse(argc, argv)) return kHolds;
   if (arguments.json) {
     const std::string path = arguments.json->empty() ? "/dev/stdout" : *arguments.json;
-    ResultFile(path).commit_text(schema_json(describe_environment(argc, argv, kWorkloadSeed)));
+    auto schema =
+        nlohmann::ordered_json::parse(schema_json(describe_environment(argc, argv, kWorkloadSeed)));
+    schema["names"] = listed_names();
+    ResultFile(path).commit_text(
+        schema.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n');
     return kHolds;
   }
   if (arguments.files.empty()) throw UsageError("expected result files or --json; see --help");
