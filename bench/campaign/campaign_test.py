@@ -100,6 +100,8 @@ class Plans(Campaign):
         for rows, words in (
                 ([], "tasks: expected a list"), ([3], r"tasks\[0\]: expected an object"),
                 ([good, {**good, "kind": "echo"}], r"tasks\[1\].kind: expected one of check, "),
+                ([{**good, "kind": []}], r"tasks\[0\].kind: expected one of check, "),
+                ([{**good, "inputs": ["\ud800"]}], "expected JSON"),
                 ([{**good, "options": "--x"}], "options: expected a list of texts"),
                 ([{**good, "seed": -1}], "seed: expected a whole"),
                 ([{**good, "seeds": [2, 1]}], "seeds: expected the first"),
@@ -114,6 +116,7 @@ class Plans(Campaign):
                             ('{"kvproof_plan": 1, "shards": 0, "tasks": [1]}', "shards: expected")):
             (self.work / "bad.json").write_text(text)
             self.refuses(words, "run", "bad.json", "--output=bad")
+        self.refuses("expected at most 256 MiB", "run", "/dev/zero", "--output=bad")
         self.assertFalse((self.work / "bad").exists())
 
     def test_names_a_task_by_what_defines_it(self):

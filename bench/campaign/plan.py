@@ -15,6 +15,9 @@ from task import KINDS, InputError, Task, digest_of
 from kvproof_support.results import describe
 
 
+MOST_BYTES = 256 << 20
+
+
 @dataclass(frozen=True)
 class Plan:
     name: str
@@ -68,8 +71,13 @@ def program_here():
 
 def read_json(path):
     try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
+        with open(path, "rb") as file:
+            text = file.read(MOST_BYTES + 1)
+        if len(text) > MOST_BYTES:
+            raise InputError(f"{path}: expected at most {MOST_BYTES >> 20} MiB")
+        value = json.loads(text.decode())
+        json.dumps(value, ensure_ascii=False).encode()  # not half a character
+        return value
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except json.JSONDecodeError as error:
@@ -89,7 +97,7 @@ def is_texts(value):
 
 # field of a task -> what holds of it, what it is where it is left out, what was expected
 FIELDS = {
-    "kind": (lambda v: v in KINDS, "", "one of " + ", ".join(KINDS)),
+    "kind": (lambda v: isinstance(v, str) and v in KINDS, "", "one of " + ", ".join(KINDS)),
     "options": (is_texts, [], "a list of texts"),
     "seed": (lambda v: v is None or is_number(v, 0, True), None, "a whole number, or null"),
     "seeds": (lambda v: isinstance(v, list) and len(v) == 2 and v[0] <= v[1] and
