@@ -59,6 +59,8 @@ class FilesTest(unittest.TestCase):
             known.read("none.jsonl")
         with self.assertRaisesRegex(InputError, "/dev/zero: expected at most 16 MiB"):
             known.read("/dev/zero")
+        with self.assertRaisesRegex(InputError, "line 1: expected UTF-8"):
+            known.read(sys.executable)
 
     def test_a_check_is_given_rows_without_its_engine(self):
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:

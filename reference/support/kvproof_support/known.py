@@ -106,11 +106,14 @@ def read(*paths: str | Path) -> Known:
 def read_rows(path: str | Path) -> list[Row]:
     try:
         with open(path, "rb") as file:
-            lines = file.read(MOST_BYTES + 1).decode("utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
-        raise InputError(f"{path}: cannot be read: {why}") from None
-    if sum(map(len, lines)) > MOST_BYTES - len(lines):
+            data = file.read(MOST_BYTES + 1)
+        lines = data.decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        number = data.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{path}: line {number}: expected UTF-8") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    if len(data) > MOST_BYTES:
         raise InputError(f"{path}: expected at most {MOST_BYTES >> 20} MiB")
     return [row_of(line, f"{path}: line {number}") for number, line in enumerate(lines, 1)
             if line.strip()]

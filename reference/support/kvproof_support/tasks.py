@@ -96,6 +96,7 @@ class Runner:
         self._count = 0
         self._stop_end, self._stop = os.pipe()
         self._watch, self._watched = watch, threading.get_ident()
+        self._before = {each.pid for each in processes() if each.parent == os.getpid()}
         self.stopped = False
         with said_of("the temporary folder"), stopping.Held():
             self.work = os.path.realpath(tempfile.mkdtemp(prefix="kvproof-"))
@@ -277,7 +278,8 @@ class Runner:
         here, session = os.getpid(), os.getsid(0)
 
         def is_orphan(each: Process) -> bool:
-            return each.parent == here and each.session != session or each.has(self._mark)
+            is_child = each.parent == here and each.session != session
+            return is_child and each.pid not in self._before or each.has(self._mark)
         end(is_orphan)
         for each in filter(is_orphan, processes(zombies=True)):
             with contextlib.suppress(ChildProcessError):

@@ -44,6 +44,15 @@ class RunnerTest(FolderTest):
             self.assertEqual(self.left(), [])
         self.assertEqual(self.runner.one(Task("none", ("/absent",))).exit_code, NOT_STARTED)
 
+    def test_what_was_here_before_a_runner_goes_on(self):
+        other = subprocess.Popen(["sleep", "9000"], start_new_session=True)
+        self.addCleanup(other.wait)
+        self.addCleanup(other.kill)
+        runner = Runner()
+        self.addCleanup(runner.close)
+        self.assertEqual(runner.one(Task("one", ("true",))).exit_code, 0)
+        self.assertIsNone(other.poll())
+
     def test_a_signal_ends_all_tasks_and_the_next_does_not_begin(self):
         threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
         task = Task("one", ("sh", "-c", BREEDER + "wait"), folder=self.folder)
