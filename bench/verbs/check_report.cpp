@@ -249,16 +249,16 @@ void Rows::add_laws() {
 
 void Rows::add_oracles() {
   const auto add = [&](const char* name, bool consulted, const char* why) {
-    const bool broken = std::ranges::any_of(
-        report_.findings, [&](const auto& finding) { return finding.failure.names(name); });
-    const Verdict verdict = broken      ? Verdict::broken
-                            : consulted ? Verdict::holds
-                                        : Verdict::not_applicable;
+    Verdict verdict = consulted ? Verdict::holds : Verdict::not_applicable;
+    for (const auto& finding : report_.findings) {
+      if (verdict == Verdict::broken || !finding.failure.names(name)) continue;
+      verdict = finding.known ? Verdict::known : Verdict::broken;
+    }
     rows_.push_back({"check_oracle",
                      {{"subject", report_.subject},
                       {"oracle", std::string(name)},
                       {"verdict", text_of(verdict)},
-                      {"reason", std::string(broken || consulted ? "" : why)}},
+                      {"reason", std::string(verdict == Verdict::not_applicable ? why : "")}},
                      {}});
   };
   const std::uint64_t read = report_.counts.positions_read;
