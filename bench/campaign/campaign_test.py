@@ -196,7 +196,7 @@ class Shards(Campaign):
         self.assertRegex(self.call("run", self.plan, "--output=one")[1], "11 were complete, 0 are")
         code, said, whole = self.merged("one")
         self.assertEqual(code, 0)
-        self.assertRegex(said, r"check +1 +1 +0 +\d[\d,]+")
+        self.assertRegex(said, r"check: 1 of 1 task, \d[\d,]+ operations")
         for index in (2, 0, 3, 1):
             self.call("run", self.plan, f"--output=four{index % 2}", f"--shard={index}/4")
         code, said, found = self.merged("four1", "four0")

@@ -154,6 +154,9 @@ inline constexpr Shown kShown[] = {
     {.experiment = "live_unjudged",
      .names = "engine case seed copy",
      .text = "{case}, seed {seed}: not judged: {reason}\n  repeat: {repeat}"},
+    {.experiment = "campaign",
+     .text = "{kind}: {complete} of {tasks task}[, {findings finding}][, {operations operation}]"
+             "[, {states state}][, {requests request}][, {core_hours} core-hours]"},
     {.experiment = "campaign_finding",
      .names = "law shape",
      .text = "{law}, in {tasks task}: {reason}\n  {shape}\n  run it again: {repeat}"

@@ -109,8 +109,7 @@ class Filling {
   /// @param lacks set if a column outside of parts in [ ] is empty
   [[nodiscard]] std::string fill(bool& lacks) {
     std::string out;
-    bool asks = false;
-    bool refused = false;
+    bool asks = false, refused = false;
     while (!rest_.empty()) {
       const char c = rest_.front();
       rest_.remove_prefix(1);
@@ -190,8 +189,7 @@ void print_texts(std::ostream& out, std::string_view text, const std::vector<con
   for (auto& [filled, values] : texts) {
     std::string list;
     for (const std::string& value : values) list += (list.empty() ? "" : ", ") + value;
-    const std::size_t at = filled.find(kJoined);
-    if (at != filled.npos) filled.replace(at, 1, list);
+    if (const auto at = filled.find(kJoined); at != filled.npos) filled.replace(at, 1, list);
     if (!filled.empty()) out << filled << '\n';
   }
 }
@@ -202,8 +200,7 @@ void print_columns(std::ostringstream& out, const Shown& shown,
   std::vector<bool> left;
   for_each_word(shown.columns, [&](std::string_view name) {
     std::vector<std::string> column;
-    bool empty = true;
-    bool words = true;
+    bool empty = true, words = true;
     std::string unit;
     for (const Result* row : rows) {
       column.push_back(words_in(*row, name));
