@@ -51,7 +51,7 @@ LONG = re.compile(
 NOT_RUN = (  # (a pattern of commands, why they are not run)
     (r"kvproof engines($| --[ceh])|bench --peers --(yes|filter)|test --outside|pip (install|wheel)|"
      r"\bV/bin|^curl|_trace\.jsonl|traces/\*\.json|\.ci/bare", "needs the network"),
-    (r"--mutation-score|--non-unity|coverage\.sh|kvproof fuzz|cmake .*--preset|\.ci/run",
+    (r"--mutation-score|--non-unity|coverage\.sh|kvproof fuzz|cmake .*--preset|\.ci/(run|same)",
      "builds everything once more"),
     (r"kvproof device($| --output| --peers)", "needs a GPU"),
     (r"^afl-fuzz", "needs AFL++"),
