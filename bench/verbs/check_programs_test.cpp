@@ -476,6 +476,16 @@ TEST_F(CheckPrograms, LiveTellsWhatHoldsFromWhatIsBrokenAndWhatCannotBeTold) {
   EXPECT_EQ(judged(lines.size() - 1, R"({"op":"lost","what":"the queue was full"})"), 3);
 }
 
+TEST_F(CheckPrograms, WhatIsKnownIsNoFailureNeitherOfALawNorOfContents) {
+  const std::string words = "--subject=" + plugin("kit_pool_seeded") +
+                            " --operations=300 --shrink-seconds=0 --junit=junit.xml";
+  EXPECT_EQ(check(words + " --json=first.json").exit_code, 1);
+  expect_in("name=\"content\"><failure", text_of(folder_.path() / "junit.xml"));
+  folder_.write("known.jsonl", run("describe", "first.json --known-rows").out);
+  EXPECT_EQ(check(words + " --known=known.jsonl").exit_code, 0);
+  EXPECT_EQ(text_of(folder_.path() / "junit.xml").find("<failure"), std::string::npos);
+}
+
 TEST_F(CheckPrograms, LiveTellsWhatIsKnownFromWhatIsNew) {
   folder_.write("run.jsonl",
                 R"({"kvproof_run":1,"engine":"mine 0.10.1","tiers":[{"name":"device","blocks":9}],)"
