@@ -66,7 +66,7 @@ int run(int argc, char** argv) {
   Arguments arguments;
   CommandLine line(kProgram,
                    "Prints the rows of result files, or says what result files can hold.\n"
-                   "Examples: kvproof describe check.json\n"
+                   "Examples: kvproof describe results/check.json\n"
                    "          kvproof describe --json=schema.json");
   add_options(line, arguments);
   for (int i = 1; i + 1 < argc; ++i) {  // a result file behind it would be overwritten
