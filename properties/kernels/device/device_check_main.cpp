@@ -60,7 +60,9 @@ bool check_everything(const Options& options) {
   AttentionTally attention;
   MovementTally movement;
   if (!holds(check_attention_grid(rows, attention)) ||
-      !holds(check_long_prefills(rows, attention))) {
+      !holds(check_long_prefills(rows, attention)) ||
+      !holds(check_latent_pieces(rows, attention)) ||
+      !holds(check_attention_tiles(rows, attention))) {
     return false;
   }
   int done = 0;
