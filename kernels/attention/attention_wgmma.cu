@@ -29,14 +29,11 @@ Refusal refuse_wgmma(const AttentionParams<PagedKv>& p) {
   const std::int64_t bytes = bytes_of(s.cache_type);
   if (!is_aligned(p.kv.key, p.kv.key_layout, bytes) ||
       !is_aligned(p.kv.value, p.kv.value_layout, bytes)) {
-    return {
-        "K, V: the kernel for Hopper needs pointers and strides that are multiples of 16 bytes"};
+    return {"K, V: the kernel for Hopper needs pointers and strides of whole 16 bytes"};
   }
   if (!is_aligned(p.query, {0, p.query_token_stride, p.query_head_stride, 1}, 2) ||
       !is_aligned(p.output, {0, p.output_token_stride, p.output_head_stride, 1}, 2)) {
-    return {
-        "query, output: the kernel for Hopper needs pointers and strides that are multiples of "
-        "16 bytes"};
+    return {"query, output: the kernel for Hopper needs pointers and strides of whole 16 bytes"};
   }
   return {};
 }
@@ -51,17 +48,11 @@ TensorShape map_boxes(const void* data, const CacheLayout& layout, std::int32_t 
   const bool by_piece = num_heads == 1 || layout.head_stride == head_size;
   const bool by_group = layout.head_stride == layout.block_size * layout.token_stride;
   const auto size = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
-  TensorShape out;
-  out.rank = 5;
-  out.data = data;
-  out.sizes[0] = 64;
-  out.sizes[1] = 8;
-  out.sizes[2] = size(pieces);
-  out.sizes[4] = blocks;
-  out.strides[0] = size(2 * layout.token_stride);
-  out.strides[1] = 128;
-  out.strides[2] = size(16 * layout.token_stride);
-  out.strides[3] = size(2 * layout.block_stride);
+  TensorShape out{.rank = 5,
+                  .data = data,
+                  .sizes = {64, 8, size(pieces), 0, blocks},
+                  .strides = {size(2 * layout.token_stride), 128, size(16 * layout.token_stride),
+                              size(2 * layout.block_stride)}};
   boxes.tokens = std::gcd(layout.block_size, step);
   if (by_piece) {
     boxes.head = pieces;
@@ -93,11 +84,17 @@ Refusal encode_boxes(WgmmaCall& call, TensorMap (&maps)[2]) {
   const std::uint64_t blocks = kv.block_tables == nullptr
                                    ? static_cast<std::uint64_t>(call.params.num_seqs)
                                    : std::uint64_t{1} << 31;
+  TensorShape shapes[2];
+  for (const std::int32_t step : {Tile::kTokens, 8}) {  // V's boxes lie where K's do
+    for (int side = 0; side < 2; ++side) {
+      shapes[side] = map_boxes(
+          side == 0 ? kv.key : kv.value, side == 0 ? kv.key_layout : kv.value_layout,
+          call.params.shape.num_kv_heads, Tile::kHeadSize, blocks, step, call.boxes[side]);
+    }
+    if (call.boxes[0].tokens == call.boxes[1].tokens) break;
+  }
   for (int side = 0; side < 2; ++side) {
-    const TensorShape shape = map_boxes(
-        side == 0 ? kv.key : kv.value, side == 0 ? kv.key_layout : kv.value_layout,
-        call.params.shape.num_kv_heads, Tile::kHeadSize, blocks, Tile::kTokens, call.boxes[side]);
-    if (const Refusal refusal = encode_tensor_map(shape, maps[side])) return refusal;
+    if (const Refusal refusal = encode_tensor_map(shapes[side], maps[side])) return refusal;
   }
   return {};
 }
@@ -142,7 +139,8 @@ Refusal attention_cuda_wgmma(const AttentionParams<Kv>& params, const Context& c
   if (params.num_query_tokens == 0) return {};
   const std::int64_t ratio = params.shape.num_heads / params.shape.num_kv_heads;
   const std::int64_t rows = params.num_query_tokens * ratio;
-  const std::int64_t tiles = (rows / kWgmmaRows + params.num_seqs) * params.shape.num_kv_heads;
+  const std::int64_t tiles =
+      ((rows + kWgmmaRows - 1) / kWgmmaRows + params.num_seqs - 1) * params.shape.num_kv_heads;
   if (rows > 0x7FFFFFFF || tiles * params.num_splits > 0x7FFFFFFF) {
     return {"more query rows and splits than the kernel for Hopper counts"};
   }

@@ -18,14 +18,14 @@ namespace kvproof::kernels {
 template <Side kSide>
 using SideConstant = std::integral_constant<Side, kSide>;
 
-/// Calls f(SideConstant, step) for what a tile reads, in order.
-template <class Tile, class F>
-__device__ inline void for_each_load(const RowTile& tile, const F& f) {
+/// Loads what a tile reads, in order.
+template <class Tile, class Loader>
+__device__ inline void load_steps(const RowTile& tile, Loader& loader) {
   const TokenRange steps = tile.steps<Tile::kTokens>();
   if (steps.end == 0) return;
   for (std::int32_t step = steps.end - 1; step >= steps.begin - 1; --step) {
-    if (step >= steps.begin) f(SideConstant<Side::keys>{}, step);
-    if (step < steps.end - 1) f(SideConstant<Side::values>{}, step + 1);
+    if (step >= steps.begin) loader.load(tile, SideConstant<Side::keys>{}, step, steps);
+    if (step < steps.end - 1) loader.load(tile, SideConstant<Side::values>{}, step + 1, steps);
   }
 }
 
@@ -39,7 +39,12 @@ __device__ inline void clear_rows(unsigned char* stage, std::int32_t begin, std:
   }
 }
 
-/// One warp's copies of boxes.
+/// Where a lane's box lies: the block, -1 if no row sees any of the box, and the token in it.
+struct BoxPlace {
+  std::int32_t page = -1, token = 0;
+};
+
+/// One warp's copies of boxes. Entries are asked for a step ahead, and once for K and V.
 template <class Tile>
 struct BoxLoader {
   const WgmmaCall& call;
@@ -48,26 +53,35 @@ struct BoxLoader {
   const TensorMap& values;
   StageTurn key_turn, value_turn;
   std::uint32_t clearings = 0;
+  BoxPlace ahead, newest, before;  // of the steps of K: the next, the last two
 
-  /// The block of the cache with the box of this lane, -1 if no row sees any of it.
-  __device__ std::int32_t block(const RowTile& tile, std::int32_t position,
-                                std::int32_t tokens) const {
-    if (position >= tile.visible.end || position + tokens <= tile.visible.begin) return -1;
+  __device__ BoxPlace place(const RowTile& tile, std::int32_t step) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const std::int32_t tokens = call.boxes[0].tokens;
+    const std::int32_t position = step * Tile::kTokens + lane * tokens;
+    const bool seen = position < tile.visible.end && position + tokens > tile.visible.begin;
+    if (lane * tokens >= Tile::kTokens || !seen) return {};
     const PagedKv& kv = call.params.kv;
-    return kv.block_tables == nullptr ? tile.seq
-                                      : static_cast<std::int32_t>(kv.block_of(tile.seq, position));
+    if (kv.block_tables == nullptr) return {tile.seq, position};
+    return {static_cast<std::int32_t>(kv.block_of(tile.seq, position)),
+            position % kv.key_layout.block_size};
   }
 
   template <Side kSide>
-  __device__ void load(const RowTile& tile, SideConstant<kSide>, std::int32_t step) {
+  __device__ void load(const RowTile& tile, SideConstant<kSide>, std::int32_t step,
+                       const TokenRange& steps) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const PageBoxes& boxes = call.boxes[static_cast<int>(kSide)];
-    const std::int32_t first = step * Tile::kTokens, position = first + lane * boxes.tokens;
+    const std::int32_t first = step * Tile::kTokens;
     const bool mine = lane * boxes.tokens < Tile::kTokens;
-    const std::int32_t page = mine ? block(tile, position, boxes.tokens) : -1;
-    const std::int32_t token = position % call.params.kv.key_layout.block_size;
-    const std::int32_t at[5] = {0, boxes.token * token, boxes.head * tile.kv_head,
-                                boxes.group * (token / 8) + boxes.plane * tile.kv_head, page};
+    if (kSide == Side::keys) {
+      before = newest;
+      newest = step == steps.end - 1 ? place(tile, step) : ahead;
+    }
+    const BoxPlace from = kSide == Side::keys || step == steps.begin ? newest : before;
+    const std::int32_t at[5] = {0, boxes.token * from.token, boxes.head * tile.kv_head,
+                                boxes.group * (from.token / 8) + boxes.plane * tile.kv_head,
+                                from.page};
     // What no token of the sequence is in, of the boxes that some row sees.
     const std::int32_t end =
         ((tile.visible.end + boxes.tokens - 1) & -boxes.tokens) - first;  // a power of two
@@ -96,6 +110,7 @@ struct BoxLoader {
       KVPROOF_WARP_BARRIER();  // every lane's zeros are fenced
       if (lane == 0) barrier_arrive(full);
     }
+    if (kSide == Side::keys && step > steps.begin) ahead = place(tile, step - 1);
     ++turn.count;
   }
 };
@@ -129,7 +144,8 @@ struct RowLoader {
 
   /// Starts the copies of this lane.
   template <Side kSide>
-  __device__ void copy_rows(const RowTile& tile, std::int32_t step, unsigned char* to) {
+  __device__ void copy_rows(const RowTile& tile, std::int32_t step, const TokenRange& steps,
+                            unsigned char* to) {
     const AttentionParams<PagedKv>& p = call.params;
     const std::int32_t first = step * Tile::kTokens + warp() * kWarpRows;
     const std::int32_t mine = first + static_cast<int>(threadIdx.x) % 32 % kWarpRows;
@@ -144,7 +160,7 @@ struct RowLoader {
         block = static_cast<std::int32_t>(p.kv.block_of(tile.seq, mine));
       }
     }
-    const bool newest = kSide == Side::keys || step == tile.steps<Tile::kTokens>().begin;
+    const bool newest = kSide == Side::keys || step == steps.begin;
     const CacheLayout& layout = kSide == Side::keys ? p.kv.key_layout : p.kv.value_layout;
     const std::int32_t token = paged ? mine % layout.block_size : mine;
     const std::int64_t offset =
@@ -192,10 +208,11 @@ struct RowLoader {
   }
 
   template <Side kSide>
-  __device__ void load(const RowTile& tile, SideConstant<kSide>, std::int32_t step) {
+  __device__ void load(const RowTile& tile, SideConstant<kSide>, std::int32_t step,
+                       const TokenRange& steps) {
     StageTurn& turn = kSide == Side::keys ? key_turn : value_turn;
     if constexpr (!Tile::kFp8) barrier_wait(memory.empty(kSide, turn.stage()), turn.parity() ^ 1);
-    copy_rows<kSide>(tile, step, memory.base + memory.stage_at(kSide, turn.stage()));
+    copy_rows<kSide>(tile, step, steps, memory.base + memory.stage_at(kSide, turn.stage()));
     if (started > 0) {
       copy_async_wait<1>();
       finish();

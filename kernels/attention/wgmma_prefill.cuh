@@ -77,8 +77,12 @@ __device__ inline void attend_steps(const RowTile& tile, StageReaders<Tile>& rea
   std::uint32_t weights[Tile::kTokens / 16][4];
   const auto soften = [&](std::int32_t step) {
     const std::int32_t token = step * Tile::kTokens;
-    const bool masked = token < tile.common.begin || token + Tile::kTokens > tile.common.end;
-    soften_rows<kCapped>(scores, rows, rescale, masked, token);
+    // Two branches: ptxas moves no weights from them behind the wait for the values' product.
+    if (token < tile.common.begin || token + Tile::kTokens > tile.common.end) {
+      soften_rows<kCapped, true>(scores, rows, rescale, token);
+    } else {
+      soften_rows<kCapped, false>(scores, rows, rescale, token);
+    }
   };
   const SharedAddress last_keys = read.keys.wait();
   matrix_hold(scores);
@@ -127,19 +131,19 @@ __device__ inline int first_row() {
   return rows.first + rows.lane / 4;
 }
 
+/// @param query the token of the warp's row `lane % 16`
 template <bool kCapped>
 __device__ inline SoftRows soft_rows(const AttentionShape& s, const RowTile& tile,
-                                     const float* factors) {
+                                     const float* factors, std::int32_t query) {
   constexpr float kLog2E = 1.4426950408889634F;
   const int row = first_row();
   SoftRows out;
   KVPROOF_UNROLL
   for (int r = 0; r < 2; ++r) {
     const int mine = row + 8 * r;
-    TokenRange visible;
-    if (mine < tile.count) {
-      visible = visible_to(tile.query_of(mine), tile.num_queries, tile.seq_len, s.window);
-    }
+    TokenRange visible =
+        visible_to(KVPROOF_SHUFFLE(query, mine % 16), tile.num_queries, tile.seq_len, s.window);
+    if (mine >= tile.count) visible = {};
     out.begin[r] = visible.begin;
     out.end[r] = visible.end;
     out.factor[r] = (kCapped ? s.soft_cap : factors[mine]) * kLog2E;
@@ -188,7 +192,7 @@ __device__ inline void multiply_tiles(const WgmmaCall& call, const WgmmaMemory<T
   const int group = static_cast<int>(threadIdx.x) / 128 - 1;
   const auto query = memory.address + static_cast<SharedAddress>(memory.query_at(group));
   StageReaders<Tile> read{{memory, {}}, {memory, {}}};
-  for_each_tile(call, [&](const RowTile& tile, std::uint32_t number) {
+  for_each_tile(call, [&](const RowTile& tile) {
     const TokenRange steps = tile.steps<Tile::kTokens>();
     if (KVPROOF_BALLOT(group * 64 >= tile.count) != 0) {  // all rows are the other's
       KVPROOF_ROLLED
@@ -202,16 +206,17 @@ __device__ inline void multiply_tiles(const WgmmaCall& call, const WgmmaMemory<T
       }
       return;
     }
-    load_query(p, tile, memory);
+    auto* const kept = static_cast<RowTile*>(memory.tile());
+    if (threadIdx.x % 32 == 0) *kept = tile;
+    const std::int32_t asked = load_query(p, tile, memory);
     fence_async();
     named_sync(1 + group, 128);  // every warp's query is fenced
-    SoftRows rows = soft_rows<kCapped>(p.shape, tile, memory.factors());
+    SoftRows rows = soft_rows<kCapped>(p.shape, tile, memory.factors(), asked);
     float out[Tile::kHeadSize / 2];
     KVPROOF_UNROLL
     for (float& x : out) x = 0;
     if (steps.end > steps.begin) attend_steps<Tile, kCapped>(tile, read, rows, out, query);
-    // Looked up again: until here its registers are needed for sums.
-    const RowTile again = row_tile(call, number);
+    const RowTile again = *kept;  // until here its registers are needed for sums
     end_rows(p, again, rows, out);
     named_sync(1 + group, 128);  // no product reads the query any more
     if (p.num_splits == 1) store_output(p, again, out, memory);
@@ -225,18 +230,13 @@ __device__ inline void load_tiles_of(const WgmmaCall& call, const WgmmaMemory<Ti
   if (call.boxed) {
     if constexpr (!Tile::kFp8) {
       if (threadIdx.x >= 32) return;
-      BoxLoader<Tile> loader{call, memory, keys, values, {}, {}};
-      for_each_tile(call, [&](const RowTile& tile, std::uint32_t) {
-        for_each_load<Tile>(tile,
-                            [&](auto side, std::int32_t step) { loader.load(tile, side, step); });
-      });
+      BoxLoader<Tile> loader{call, memory, keys, values, {}, {}, 0, {}, {}, {}};
+      for_each_tile(call, [&](const RowTile& tile) { load_steps<Tile>(tile, loader); });
     }
     return;
   }
   RowLoader<Tile> loader{call, memory, {}, {}};
-  for_each_tile(call, [&](const RowTile& tile, std::uint32_t) {
-    for_each_load<Tile>(tile, [&](auto side, std::int32_t step) { loader.load(tile, side, step); });
-  });
+  for_each_tile(call, [&](const RowTile& tile) { load_steps<Tile>(tile, loader); });
   loader.end();
 }
 

@@ -62,6 +62,7 @@ struct RowTile {
     return {begin, begin + each < end ? begin + each : end};
   }
 };
+static_assert(sizeof(RowTile) <= 64);  // see WgmmaMemory
 
 /// Tile `number` of WgmmaCall::num_tiles. Every sequence has room for its rows, and at most one
 /// tile more, so the sequence is found without a sum over those before it.
@@ -99,7 +100,7 @@ __device__ inline RowTile row_tile(const WgmmaCall& call, std::uint32_t number) 
   return out;
 }
 
-/// Calls f(tile, its number) for each tile of this block that has rows.
+/// Calls f(tile) for each tile of this block that has rows.
 template <class F>
 __device__ inline void for_each_tile(const WgmmaCall& call, const F& f) {
   for (std::uint32_t round = 0;; ++round) {
@@ -107,7 +108,7 @@ __device__ inline void for_each_tile(const WgmmaCall& call, const F& f) {
     const std::uint32_t number = round * gridDim.x + place;
     if (number >= call.num_tiles) return;
     const RowTile tile = row_tile(call, number);
-    if (tile.count > 0) f(tile, number);
+    if (tile.count > 0) f(tile);
   }
 }
 
@@ -147,14 +148,17 @@ __device__ inline WarpRows warp_rows() {
           KVPROOF_SHUFFLE(static_cast<int>(threadIdx.x) / 32 * 16 - 64, lane)};
 }
 
-/// A warp brings its 16 rows of the query, zeros for rows there are none of.
+/// A warp brings its 16 rows of the query, zeros for rows there are none of. A lane finds out where
+/// one row lies, which takes a division, and tells the others.
+/// @return the token of row `lane % 16`
 template <class Tile>
-__device__ inline void load_query(const AttentionParams<PagedKv>& p, const RowTile& tile,
-                                  const WgmmaMemory<Tile>& memory) {
+__device__ inline std::int32_t load_query(const AttentionParams<PagedKv>& p, const RowTile& tile,
+                                          const WgmmaMemory<Tile>& memory) {
   constexpr int kAtOnce = 32 / Tile::kChunks;             // rows
   constexpr int kLoads = kAtOnce > 1 ? 16 / kAtOnce : 8;  // in flight, of a lane
   const WarpRows rows = warp_rows();
-  const int chunk = rows.lane % Tile::kChunks;
+  const int chunk = rows.lane % Tile::kChunks, own = rows.first + rows.lane % 16;
+  const std::int64_t offset = tile.offset(own, p.query_token_stride, p.query_head_stride);
   unsigned char* const query = memory.base + memory.query_at(rows.first / 64);
   KVPROOF_ROLLED
   for (int row = rows.first + rows.lane / Tile::kChunks; row < rows.first + 16;
@@ -163,8 +167,8 @@ __device__ inline void load_query(const AttentionParams<PagedKv>& p, const RowTi
     KVPROOF_UNROLL
     for (int i = 0; i < kLoads; ++i) {
       const int mine = row + i * kAtOnce;
+      const std::int64_t from = KVPROOF_SHUFFLE(offset, mine % 16);
       if (mine >= tile.count) continue;
-      const std::int64_t from = tile.offset(mine, p.query_token_stride, p.query_head_stride);
       words[i] = load16(static_cast<const std::uint16_t*>(p.query) + from + 8 * chunk);
     }
     KVPROOF_UNROLL
@@ -178,6 +182,7 @@ __device__ inline void load_query(const AttentionParams<PagedKv>& p, const RowTi
       if (chunk == 0) memory.factors()[mine] = factor;
     }
   }
+  return tile.query_of(own);
 }
 
 /// The log-sum-exp and what the sums of a row are multiplied by.
@@ -222,14 +227,16 @@ __device__ inline void store_output(const AttentionParams<PagedKv>& p, const Row
   }
   KVPROOF_WARP_BARRIER();
   const int chunk = rows.lane % Tile::kChunks;
+  const std::int64_t offset =
+      tile.offset(rows.first + rows.lane % 16, p.output_token_stride, p.output_head_stride);
   KVPROOF_ROLLED
   for (int row = rows.first + rows.lane / Tile::kChunks; row < rows.first + 16;
        row += 4 * kAtOnce) {
     KVPROOF_UNROLL
     for (int i = 0; i < 4; ++i) {
       const int mine = row + i * kAtOnce;
+      const std::int64_t to = KVPROOF_SHUFFLE(offset, mine % 16);
       if (mine >= tile.count) continue;
-      const std::int64_t to = tile.offset(mine, p.output_token_stride, p.output_head_stride);
       store16(static_cast<std::uint16_t*>(p.output) + to + 8 * chunk,
               load16(query + Tile::query_at(mine % 64, chunk)));
     }

@@ -41,14 +41,14 @@ __device__ inline void mask_scores(float (&scores)[kCount], const SoftRows& rows
 }
 
 /// Scores -> weights. @return in `rescale` what earlier sums are multiplied by
-template <bool kCapped, int kCount>
+template <bool kCapped, bool kMasked, int kCount>
 __device__ inline void soften_rows(float (&scores)[kCount], SoftRows& rows, float (&rescale)[2],
-                                   bool masked, std::int32_t token) {
+                                   std::int32_t token) {
   if constexpr (kCapped) {
     KVPROOF_UNROLL
     for (int i = 0; i < kCount; ++i) scores[i] = tanhf(scores[i] * rows.in_cap[i / 2 % 2]);
   }
-  if (masked) mask_scores(scores, rows, token);
+  if constexpr (kMasked) mask_scores(scores, rows, token);
   KVPROOF_UNROLL
   for (int r = 0; r < 2; ++r) {
     float highest = rows.highest[r];
@@ -59,7 +59,7 @@ __device__ inline void soften_rows(float (&scores)[kCount], SoftRows& rows, floa
     highest = fmaxf(highest, KVPROOF_SHUFFLE_XOR(highest, 1));
     highest = fmaxf(highest, KVPROOF_SHUFFLE_XOR(highest, 2));
     // The row has seen no token yet: any base gives weights of 0.
-    const float base = highest == -INFINITY ? 0 : highest * rows.factor[r];
+    const float base = kMasked && highest == -INFINITY ? 0 : highest * rows.factor[r];
     rescale[r] = exp2_flushed(fmaf(rows.highest[r], rows.factor[r], -base));
     rows.highest[r] = highest;
     float sums[2] = {rows.sum[r] * rescale[r], 0};

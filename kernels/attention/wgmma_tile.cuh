@@ -64,7 +64,8 @@ struct WgmmaMemory {
   static constexpr int kLandingAt = kStagesAt + 2 * kWgmmaStages * Tile::kStageBytes;
   static constexpr int kFactorsAt = kLandingAt + 2 * Tile::kLandingBytes;
   static constexpr int kBarriersAt = kFactorsAt + 4 * kWgmmaRows;
-  static constexpr int kBytes = kBarriersAt + 8 * (4 * kWgmmaStages + 1) + 1024;
+  static constexpr int kRowTilesAt = (kBarriersAt + 8 * (4 * kWgmmaStages + 1) + 15) / 16 * 16;
+  static constexpr int kBytes = kRowTilesAt + 8 * 64 + 1024;
 
   unsigned char* base;  // a multiple of 1,024
   SharedAddress address;
@@ -83,6 +84,8 @@ struct WgmmaMemory {
   /// What the scores of each row are multiplied by
   __device__ float* factors() const { return reinterpret_cast<float*>(base + kFactorsAt); }
 
+  /// Where a warp that multiplies keeps its RowTile
+  __device__ void* tile() const { return base + kRowTilesAt + 64 * (threadIdx.x / 32 - 4); }
   // Barriers: a stage has been filled; it has been read; rows that are to become zeros have landed.
   __device__ SharedAddress full(Side side, int stage) const {
     return address + kBarriersAt + 8 * (static_cast<int>(side) * kWgmmaStages + stage);

@@ -7,6 +7,7 @@
 #                               adds a wait that the source lacks
 #   ..._mma_kernel              has no asynchronous copy of 16 bytes, or no matrix multiply
 #   ..._wgmma_kernel            the same of tensor copies and wgmma, for sm_90a; elsewhere a trap
+#   attention_wgmma_kernel      has no exponential between the waits for its two products
 #   multiply_kernel             has no matrix multiply
 #   ..._vector_kernel           does not read and write 16 bytes at a time
 #   one of the log              is not in the PTX, or the log names none
@@ -86,12 +87,16 @@ function broken(what) {
   sub(/,.*/, "", code)
 }
 / HGMMA\./ { group_code[code]++ }
+/ WARPGROUP\.DEPBAR\./ { is_running = / gsb0, 0x1/ }
+/ MUFU\.EX2/ && is_running { hidden[code]++ }
 
 # A kernel that multiplies by groups of four warps.
 function check_groups(k, name) {
   if (!copies[k]) broken(name ": no tensor copy, nor a copy of 16 bytes")
   if (!group_products[k]) broken(name ": no wgmma")
   if (disassembled && !group_code[k]) broken(name ": no HGMMA in the machine's code")
+  else if (disassembled && k ~ /attention/ && !hidden[k])
+    broken(name ": no exponential while a product runs")
 }
 
 END {

@@ -90,11 +90,16 @@ architecture=
 kernel $wgmma 0 'trap;'
 expect 1 'no wgmma' 'a trap on Hopper'
 kernel $wgmma 0 "$box" "$group"
-code() {  # code <kernel> <instruction>
-  printf '\t.section\t.text.%s,"ax",@progbits\n  /*0*/ %s R24 ;\n' "$1" "$2" >"$work/a.sass"
+code() {  # code <kernel> <instruction>...
+  printf '\t.section\t.text.%s,"ax",@progbits\n' "$1" >"$work/a.sass"
+  shift
+  printf '  /*0*/ %s R24 ;\n' "$@" >>"$work/a.sass"
 }
-code $wgmma HGMMA.64x128x16.F32.BF16
+one='WARPGROUP.DEPBAR.LE gsb0, 0x1' all='WARPGROUP.DEPBAR.LE gsb0, 0x0'
+code $wgmma HGMMA.64x128x16.F32.BF16 "$one" MUFU.EX2 "$all"
 expect 0 'attention_wgmma_kernel' 'a group in the machine code'
+code $wgmma HGMMA.64x128x16.F32.BF16 "$one" "$all" MUFU.EX2
+expect 1 'no exponential while a product runs' 'a softmax behind the products'
 code $wgmma HMMA.16816.F32.BF16
 expect 1 'no HGMMA' 'machine code of warps'
 code another_kernel HGMMA.64x128x16.F32.BF16
