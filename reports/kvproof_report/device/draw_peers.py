@@ -41,8 +41,8 @@ def figure_of(results: list[Any], card: str) -> Any:
             weight="bold")
     for y, text in ((40, f"{card}, bf16, heads of 128, 32 for queries and 8 for K and V, blocks of "
                          "16 in random order, if a row names no other;"),
-                    (57, "sequences × tokens of each. The fastest form of each, and of ours; "
-                         "interleaved in the same rounds, nothing in L2; median and range.")):
+                    (57, "sequences × tokens of each. The fastest form of each; interleaved in the "
+                         "same rounds, nothing in L2; median and range.")):
         d.write(head, text, (8, y), (0, 0), d.SOFT)
     draw_rows(figure, rows, TOP, WIDTH, 0, max(1.25, 1.05 * most),
               "time of kvproof over time of the peer (left of the line: kvproof is faster)",
