@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds every fuzz target of CMake, with its corpus, where ClusterFuzzLite and OSS-Fuzz look for
-# them. The builder sets CXX, CXXFLAGS (which carry the sanitizer), LIB_FUZZING_ENGINE, SRC, WORK and
+# them. The builder sets CXX, CXXFLAGS (which carry the sanitizer), LIB_FUZZING_ENGINE, SRC, WORK
+# and
 # OUT.
 set -eu
 
@@ -12,5 +13,5 @@ cmake --build "$build" --target kvproof_fuzz
 for program in "$build"/fuzz/fuzz_*; do
   name=$(basename "$program")
   cp "$program" "$OUT/"
-  zip -q -j "$OUT/${name}_seed_corpus.zip" "$SRC/kvproof/properties/fuzz/corpus/${name#fuzz_}"/*
+  zip -q -j "$OUT/${name}_seed_corpus.zip" "$SRC/kvproof/properties/sources/fuzz/corpus/${name#fuzz_}"/*
 done

@@ -41,7 +41,8 @@ if(KVPROOF_BENCH)
   file(CONFIGURE OUTPUT version.cmake CONTENT "set(KVPROOF_VERSION @KVPROOF_VERSION@)\n" @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/version.cmake DESTINATION share/kvproof COMPONENT verbs)
   # for check and lens
-  install(DIRECTORY properties/traces/vectors properties/regressions properties/lens/scenes
+  install(DIRECTORY properties/sources/traces/vectors properties/sources/regressions
+                    properties/story/scenes
           DESTINATION share/kvproof COMPONENT verbs)
   install(FILES properties/foreign/README.md properties/foreign/examples/adapter.py
                 properties/foreign/examples/kit_engine.cpp

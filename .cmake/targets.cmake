@@ -112,7 +112,7 @@ function(kvproof_check_headers)
   foreach(folder IN LISTS ARGN)
     file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
          ${PROJECT_SOURCE_DIR}/${folder}/*.h)
-    list(FILTER headers EXCLUDE REGEX "^properties/project/consumer/|(cuda|hopper)_device\\.h$")
+    list(FILTER headers EXCLUDE REGEX "^.ci/consumer/|(cuda|hopper)_device\\.h$")
     foreach(header IN LISTS headers)
       set(unit ${PROJECT_BINARY_DIR}/headers/${header}.cpp)
       file(CONFIGURE OUTPUT ${unit} CONTENT "#include \"@header@\"\n#include \"@header@\"\n" @ONLY)

@@ -12,7 +12,8 @@
 #include "bench/instruments/allocation_count.h"
 #include "bench/suites.h"
 #include "optimized/subjects.h"
-#include "properties/random/runner.h"
+#include "properties/audit/runner.h"
+#include "properties/sources/random/cases.h"
 #include "reference/mix64.h"
 
 namespace kvproof::bench {
@@ -29,10 +30,10 @@ struct Watch {
   properties::Oracles oracles;
 };
 const Watch kWatches[] = {{"all", {true, true, true}},
-                              {"laws", {true, false, false}},
-                              {"model", {false, true, false}},
-                              {"content", {false, false, true}},
-                              {"none", {false, false, false}}};
+                          {"laws", {true, false, false}},
+                          {"model", {false, true, false}},
+                          {"content", {false, false, true}},
+                          {"none", {false, false, false}}};
 
 std::string name_of(const char* configuration, const Watch& watch) {
   return std::string("audit/") + configuration + "/oracles:" + watch.name;

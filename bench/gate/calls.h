@@ -27,7 +27,7 @@ struct Calls {
   properties::DirectPlugin functions;  // except create, which is the next member
   std::function<kvproof_direct*(const char* header, std::uint32_t max_requests)> create;
   Brackets* brackets = nullptr;
-  bool brackets_itself = false;  // it brackets the part of each call that is the subject's
+  bool brackets_itself = false;       // it brackets the part of each call that is the subject's
   Profile profile = kDefaultProfile;  // of the managers that a workload is played on
 };
 

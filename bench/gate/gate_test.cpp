@@ -13,7 +13,7 @@
 #include "bench/gate/verdict.h"
 #include "bench/gate/wilcoxon.h"
 #include "bench/instruments/callgrind.h"
-#include "properties/traces/test_files.h"
+#include "properties/sources/traces/test_files.h"
 #include "reference/support/input_error.h"
 
 namespace kvproof::bench {

@@ -18,7 +18,7 @@
 #include "optimized/manager_subject.h"
 #include "optimized/pool/hashing.h"
 #include "properties/check/check.h"
-#include "properties/traces/test_files.h"
+#include "properties/sources/traces/test_files.h"
 
 namespace kvproof::bench {
 namespace {

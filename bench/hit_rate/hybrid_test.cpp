@@ -7,7 +7,7 @@
 #include "bench/requests/listed_source.h"
 #include "bench/requests/open_log.h"
 #include "bench/requests/workloads.h"
-#include "properties/traces/test_files.h"
+#include "properties/sources/traces/test_files.h"
 
 namespace kvproof::bench {
 namespace {

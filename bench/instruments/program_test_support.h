@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "properties/traces/test_files.h"
+#include "properties/sources/traces/test_files.h"
 #include "reference/support/child_program.h"
 
 namespace kvproof::bench {

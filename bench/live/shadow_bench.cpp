@@ -15,7 +15,7 @@
 #include <stdexcept>
 
 #include "bench/suites.h"
-#include "properties/live/judge.h"
+#include "properties/shadow/judge.h"
 
 namespace kvproof::bench {
 namespace {

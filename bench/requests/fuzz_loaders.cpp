@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "bench/requests/open_log.h"
-#include "properties/fuzz/fuzz_target.h"
+#include "properties/sources/fuzz/fuzz_target.h"
 #include "reference/support/input_error.h"
 #include "reference/support/say.h"
 

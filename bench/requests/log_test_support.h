@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bench/requests/open_log.h"
-#include "properties/traces/test_files.h"
+#include "properties/sources/traces/test_files.h"
 #include "reference/support/input_error.h"
 
 namespace kvproof::bench {

@@ -13,7 +13,7 @@
 #include "bench/hit_rate/replay_prompts.h"
 #include "bench/requests/open_log.h"
 #include "bench/serving/simulate.h"
-#include "properties/traces/test_files.h"
+#include "properties/sources/traces/test_files.h"
 
 namespace kvproof::bench {
 namespace {

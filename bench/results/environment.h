@@ -23,9 +23,8 @@ inline constexpr std::string_view kUnnamedProfile = "vllm-0.24";
 /// cache_l2_bytes, cache_l3_bytes, memory_bytes, kernel, page_bytes, transparent_huge_pages; date
 /// (UTC), command, seed.
 /// @param profile of the managers whose results name no other
-[[nodiscard]] Parameters describe_environment(
-    int argc, const char* const* argv, std::uint64_t seed,
-    std::string_view profile = kDefaultProfile.name);
+[[nodiscard]] Parameters describe_environment(int argc, const char* const* argv, std::uint64_t seed,
+                                              std::string_view profile = kDefaultProfile.name);
 
 /// Memory of this process that lies in huge pages; nullopt if the kernel does not tell. [bytes]
 [[nodiscard]] std::optional<std::uint64_t> huge_page_bytes();

@@ -19,7 +19,7 @@
 #include "bench/results/shown.h"
 #include "bench/results/table.h"
 #include "bench/results/verdict.h"
-#include "properties/traces/test_files.h"
+#include "properties/sources/traces/test_files.h"
 
 namespace kvproof::bench {
 namespace {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/results/read_results.h"
-#include "properties/traces/test_files.h"
+#include "properties/sources/traces/test_files.h"
 #include "reference/support/input_error.h"
 
 namespace kvproof::bench {

@@ -106,7 +106,7 @@ inline constexpr Shown kShown[] = {
      .text = "{VERDICT}: {killed} of {total} killed, {by_expected_law} by the expected law, "
              "{seconds} s; traces of {median_trace_operations} operations in the median, of "
              "{longest_trace_operations} at most[; {not_applicable} reports need a mechanism that "
-             "is not here (properties/mutants.h)]"},
+             "is not here (properties/selftest/mutants.h)]"},
     {.experiment = "liar",
      .names = "operation lie level",
      .verdicts = "broken",

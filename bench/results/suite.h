@@ -19,7 +19,7 @@ struct BenchOptions {
   std::uint64_t seed = 0;
   double min_seconds_per_case = 0;
   std::uint32_t fewest_rounds = 11;  // of what is measured in rounds, however long they take
-  std::filesystem::path self;  // this program, for suites that start it under another one
+  std::filesystem::path self;        // this program, for suites that start it under another one
   Progress* progress = nullptr;
 };
 

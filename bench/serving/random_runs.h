@@ -14,7 +14,7 @@
 
 #include "bench/requests/listed_source.h"
 #include "bench/serving/serving_test_support.h"
-#include "properties/live/kvproof_live.h"
+#include "properties/shadow/kvproof_live.h"
 
 namespace kvproof::bench {
 

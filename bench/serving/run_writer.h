@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes what the simulated engine does as a run that `kvproof live` judges
-// (properties/live/README.md): what its scheduler gives to a worker, and a worker that computes it.
+// (properties/shadow/README.md): what its scheduler gives to a worker, and a worker that
+// computes it.
 //
 // Model:   the worker runs a step when it is over, so that its reads and writes come as late as
 //          they can. A step that is granted while one runs supposes that all drafts are accepted;

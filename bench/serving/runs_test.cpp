@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random runs of the simulated engine hold under the laws of a run, and each seeded fault of a
-// scheduler (properties/mutants/serving.patches) breaks the law that its row names first.
+// scheduler (properties/selftest/serving.patches) breaks the law that its row names first.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 #include "bench/serving/random_runs.h"
 #include "bench/serving/scheduler_mutants.h"
 #include "bench/serving/shrink_run.h"
-#include "properties/live/verdict.h"
-#include "properties/traces/test_files.h"
+#include "properties/shadow/verdict.h"
+#include "properties/sources/traces/test_files.h"
 
 namespace kvproof::bench {
 namespace {

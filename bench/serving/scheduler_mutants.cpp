@@ -7,9 +7,9 @@
 #include <chrono>
 #include <string>
 
-#include "properties/mutants/active_patch.h"
-#include "properties/mutants/patch.h"
-#include "properties/mutants/scheduler_faults.h"
+#include "properties/selftest/active_patch.h"
+#include "properties/selftest/patch.h"
+#include "properties/selftest/scheduler_faults.h"
 #include "reference/support/say.h"
 
 namespace kvproof::bench {

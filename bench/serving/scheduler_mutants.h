@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seeded faults of schedulers (properties/mutants/serving.patches) as rows of the kill
+// The seeded faults of schedulers (properties/selftest/serving.patches) as rows of the kill
 // matrix: random runs of a copy of the engine, under the laws of a run.
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "bench/serving/random_runs.h"
-#include "properties/mutants/kill_matrix.h"
+#include "properties/selftest/kill_matrix.h"
 
 namespace kvproof::bench {
 

@@ -17,9 +17,9 @@
 #include "bench/serving/serving_test_support.h"
 #include "bench/storage/storage_test_support.h"
 #include "optimized/subjects.h"
-#include "properties/traces/golden.h"
-#include "properties/traces/test_files.h"
+#include "properties/sources/traces/test_files.h"
 #include "reference/config.h"
+#include "reference/recordings/golden.h"
 
 namespace kvproof::bench {
 namespace {

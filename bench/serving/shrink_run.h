@@ -3,7 +3,7 @@
 //
 // Model:   fewer requests, then shorter ones, which have fewer steps, then without aborts, drafts,
 //          deferred frees and steps in flight, then with other draws, until nothing can be left
-//          out; the run ends with the event that breaks the law. properties/random/shrink.h does so
+//          out; the run ends with the event that breaks the law. properties/audit/shrink.h does so
 //          with operations.
 #pragma once
 

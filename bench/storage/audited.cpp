@@ -9,8 +9,8 @@
 
 #include "bench/storage/paged_config.h"
 #include "bench/storage/storage.h"
+#include "properties/audit/audit.h"
 #include "properties/check/candidate.h"
-#include "properties/oracles/audit.h"
 #include "reference/operations.h"
 #include "reference/trace_json.h"
 

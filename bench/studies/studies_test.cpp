@@ -14,7 +14,7 @@
 #include "bench/requests/workloads.h"
 #include "bench/storage/storage_test_support.h"
 #include "bench/studies/play.h"
-#include "properties/traces/test_files.h"
+#include "properties/sources/traces/test_files.h"
 #include "reference/ids.h"
 #include "reference/model_presets.h"
 

@@ -14,11 +14,11 @@
 #include "bench/results/table.h"
 #include "bench/results/verdict.h"
 #include "bench/verbs/command_line.h"
+#include "properties/audit/shrink.h"
 #include "properties/check/candidate.h"
-#include "properties/exhaustive/search.h"
-#include "properties/exhaustive/spaces.h"
-#include "properties/lens/beside.h"
-#include "properties/random/shrink.h"
+#include "properties/sources/exhaustive/search.h"
+#include "properties/sources/exhaustive/spaces.h"
+#include "properties/story/beside.h"
 #include "reference/support/say.h"
 
 namespace kvproof::bench {

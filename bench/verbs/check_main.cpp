@@ -21,7 +21,7 @@
 #include "properties/check/candidate.h"
 #include "properties/check/check.h"
 #include "properties/foreign/serve.h"
-#include "properties/laws.h"
+#include "properties/laws/laws.h"
 
 namespace kvproof::bench {
 namespace {

@@ -133,14 +133,15 @@ TEST_F(CheckPrograms, AHashNamesTheManagerThatHasIt) {
   const Answer checked = check("--hash=vllm_sha256 --configuration=plain --operations=100");
   EXPECT_NE(checked.exit_code, 2) << checked.error;
   expect_in("subject optimized-vllm_sha256: ", checked.out);
-  const Answer replayed = run("replay", KVPROOF_SOURCE_DIR
-                              "/properties/traces/vectors/gates-vllm-0.24.jsonl --hash=sha256");
+  const Answer replayed =
+      run("replay", KVPROOF_SOURCE_DIR
+          "/properties/sources/traces/vectors/gates-vllm-0.24.jsonl --hash=sha256");
   EXPECT_EQ(replayed.exit_code, 0) << replayed.out << replayed.error;
   expect_in("by optimized-sha256", replayed.out);
 }
 
 TEST_F(CheckPrograms, DiffersAndBrokenAreTwoVerdictsOfARecording) {
-  const std::string engines = KVPROOF_SOURCE_DIR "/properties/traces/engines/";
+  const std::string engines = KVPROOF_SOURCE_DIR "/properties/sources/traces/engines/";
   const Answer equal = run("replay", "--follow --idle=0.1 " + engines + "drafts.jsonl.zst");
   EXPECT_EQ(equal.exit_code, 0) << equal.out << equal.error;
   expect_in("36 laws hold", equal.out);
@@ -233,7 +234,7 @@ TEST_F(CheckPrograms, ALeakIsNoticed) {
 }
 
 TEST_F(CheckPrograms, ALensIsWholeOrThereIsNone) {
-  const std::string trace = KVPROOF_SOURCE_DIR "/properties/regressions/stale-hit.jsonl";
+  const std::string trace = KVPROOF_SOURCE_DIR "/properties/sources/regressions/stale-hit.jsonl";
   const Answer whole = run("lens", trace + " --output=whole.html");
   ASSERT_EQ(whole.exit_code, 0) << whole.error;
   const std::string page = text_of(path("whole.html"));
@@ -252,7 +253,7 @@ TEST_F(CheckPrograms, ALensIsWholeOrThereIsNone) {
 
 TEST_F(CheckPrograms, AReplayDrawsEachState) {
   const Answer drawn =
-      run("replay", KVPROOF_SOURCE_DIR "/properties/regressions/stale-hit.jsonl --draw");
+      run("replay", KVPROOF_SOURCE_DIR "/properties/sources/regressions/stale-hit.jsonl --draw");
   EXPECT_EQ(drawn.exit_code, 1) << drawn.error;
   expect_in("operation 0\n    queue        11 free: head 1 > 2", drawn.out);
   expect_in("    block   1    refs 1  key A of 2 tokens  in r0 [0]\n", drawn.out);
@@ -453,7 +454,7 @@ TEST_F(CheckPrograms, ReplayRefusesLogOptionsThatDoNotFit) {
 
 TEST_F(CheckPrograms, LiveTellsWhatHoldsFromWhatIsBrokenAndWhatCannotBeTold) {
   std::vector<std::string> lines;
-  std::ifstream sound(KVPROOF_SOURCE_DIR "/properties/live/runs/sound.jsonl");
+  std::ifstream sound(KVPROOF_SOURCE_DIR "/properties/shadow/runs/sound.jsonl");
   for (std::string line; std::getline(sound, line);) lines.push_back(line);
   const auto judged = [&](std::size_t most, const std::string& last) {
     std::ofstream out(folder_.path() / "run.jsonl");
@@ -526,7 +527,7 @@ TEST_F(CheckPrograms, LiveTellsWhatIsKnownFromWhatIsNew) {
 
 TEST_F(CheckPrograms, LiveJudgesAPipeAsItIsWritten) {
   const std::string live = KVPROOF_BINARY_DIR "/bin/kvproof-live ";
-  const std::string sound = " " KVPROOF_SOURCE_DIR "/properties/live/runs/sound.jsonl ";
+  const std::string sound = " " KVPROOF_SOURCE_DIR "/properties/shadow/runs/sound.jsonl ";
   // The rest is written if the finding has been told.
   const Answer told = shell("mkfifo run; " + live + "run >told & { head -n 3" + sound +
                             R"(; echo '{"op":"raised","what":"x"}'; for i in $(seq 12000); do

@@ -9,11 +9,11 @@
 
 #include "bench/results/table.h"
 #include "bench/verbs/known_rows.h"
+#include "properties/audit/shrink.h"
 #include "properties/check/candidate.h"
 #include "properties/check/drawing.h"
-#include "properties/laws.h"
-#include "properties/lens/beside.h"
-#include "properties/random/shrink.h"
+#include "properties/laws/laws.h"
+#include "properties/story/beside.h"
 #include "reference/support/say.h"
 #include "reference/trace_names.h"
 

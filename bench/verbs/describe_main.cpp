@@ -15,9 +15,9 @@
 #include "bench/serving/scheduler_mutants.h"
 #include "bench/verbs/command_line.h"
 #include "bench/verbs/known_rows.h"
-#include "properties/exhaustive/spaces.h"
-#include "properties/mutants.h"
-#include "properties/subject/configurations.h"
+#include "properties/caller/configurations.h"
+#include "properties/selftest/mutants.h"
+#include "properties/sources/exhaustive/spaces.h"
 #include "reference/trace_names.h"
 
 namespace kvproof::bench {

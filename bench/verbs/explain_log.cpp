@@ -6,7 +6,7 @@
 
 #include "bench/hit_rate/bounds.h"
 #include "bench/requests/listed_source.h"
-#include "properties/explain/index_history.h"
+#include "properties/story/index_history.h"
 #include "reference/support/say.h"
 
 namespace kvproof::bench {

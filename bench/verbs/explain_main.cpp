@@ -12,8 +12,8 @@
 #include "bench/verbs/explain_log.h"
 #include "bench/verbs/explain_report.h"
 #include "bench/verbs/hash_option.h"
-#include "properties/explain/runs.h"
-#include "properties/mutants/candidate_or_mutant.h"
+#include "properties/selftest/candidate_or_mutant.h"
+#include "properties/story/runs.h"
 #include "reference/support/say.h"
 
 namespace kvproof::bench {
@@ -90,7 +90,7 @@ int run(int argc, char** argv) {
   CommandLine line(kProgram,
                    "Says of each lookup how long the hit was and what ended it, and how many "
                    "tokens each cause has cost.\n"
-                   "Examples: kvproof explain properties/explain/explained.jsonl\n"
+                   "Examples: kvproof explain properties/story/explained.jsonl\n"
                    "          kvproof explain --trace=chat --capacity-blocks=2000");
   add_options(line, arguments);
   if (!line.parse(argc, argv)) return kHolds;

@@ -10,7 +10,7 @@
 
 #include "bench/results/result_file.h"
 #include "bench/results/verdict.h"
-#include "properties/explain/causes.h"
+#include "properties/story/causes.h"
 
 namespace kvproof::bench {
 

@@ -41,7 +41,7 @@ class ExplainProgram : public ProgramTest {
 };
 
 const std::string kLog = "--trace=" KVPROOF_SOURCE_DIR "/bench/verbs/explained.jsonl";
-const std::string kTrace = KVPROOF_SOURCE_DIR "/properties/explain/explained.jsonl";
+const std::string kTrace = KVPROOF_SOURCE_DIR "/properties/story/explained.jsonl";
 
 // A prompt has a block for each id and one for a token behind them. Of 4 blocks, the queue after
 // request 3 is: its last block, [1, 3], [1], [3]; request 4 takes all.
@@ -102,7 +102,7 @@ TEST_F(ExplainProgram, ListsOneRequestAndSaysWhatItCannotTell) {
   EXPECT_EQ(one.out.find("operation 1, a"), std::string::npos) << one.out;
   EXPECT_EQ(lookups("b.json"), 4U);
   const Answer run_of_engine =
-      run("explain", KVPROOF_SOURCE_DIR "/properties/live/runs/sound.jsonl");
+      run("explain", KVPROOF_SOURCE_DIR "/properties/shadow/runs/sound.jsonl");
   EXPECT_EQ(run_of_engine.exit_code, 0) << run_of_engine.error;
   expect_in("line 53, c: hit 0 of 10 tokens; evicted", run_of_engine.out);
   std::string text = text_of(kTrace);

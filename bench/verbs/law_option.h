@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "properties/laws.h"
+#include "properties/laws/laws.h"
 
 namespace kvproof::bench {
 

@@ -11,7 +11,7 @@
 #include "bench/results/result_file.h"
 #include "bench/verbs/command_line.h"
 #include "bench/verbs/trace_lens.h"
-#include "properties/lens/lens.h"
+#include "properties/story/lens.h"
 
 namespace kvproof::bench {
 namespace {
@@ -72,8 +72,8 @@ int run(int argc, char** argv) {
                    "Writes one page that shows the pool, the queue, the tables and the index after "
                    "each operation.\n"
                    "Examples: kvproof lens --scene=life\n"
-                   "          kvproof lens properties/regressions/stale-hit.jsonl\n"
-                   "          kvproof lens properties/live/runs/sound.jsonl --output=run.html");
+                   "          kvproof lens properties/sources/regressions/stale-hit.jsonl\n"
+                   "          kvproof lens properties/shadow/runs/sound.jsonl --output=run.html");
   add_options(line, arguments);
   if (!line.parse(argc, argv)) return kHolds;
   if (arguments.list) return list_scenes();

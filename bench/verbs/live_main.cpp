@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kvproof live: judges recorded runs of a whole engine (properties/live/README.md).
+// kvproof live: judges recorded runs of a whole engine (properties/shadow/README.md).
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -16,8 +16,8 @@
 #include "bench/verbs/command_line.h"
 #include "bench/verbs/known_rows.h"
 #include "properties/check/findings.h"
-#include "properties/lens/live_story.h"
-#include "properties/live/verdict.h"
+#include "properties/shadow/verdict.h"
+#include "properties/story/live_story.h"
 #include "reference/support/input_error.h"
 
 namespace kvproof::bench {
@@ -164,8 +164,8 @@ int run(int argc, char** argv) {
   OutputPaths paths;
   CommandLine line(kProgram,
                    "Judges recorded runs of an engine: whether each row of each step read what its "
-                   "own tokens wrote,\nand the other laws of properties/live/README.md.\n"
-                   "Example: kvproof live properties/live/runs/sound.jsonl");
+                   "own tokens wrote,\nand the other laws of properties/shadow/README.md.\n"
+                   "Example: kvproof live properties/shadow/runs/sound.jsonl");
   line.option("files", files,
               "recorded runs (JSON Lines, plain, .gz or .zst), or pipes; - is standard input");
   line.option("--known", known_path,

@@ -14,9 +14,9 @@
 #include <sstream>
 
 #include "bench/verbs/command_line.h"
-#include "properties/mutants/operators/excuses.h"
-#include "properties/mutants/operators/operator_mutants.h"
-#include "properties/mutants/patches.h"
+#include "properties/selftest/operators/excuses.h"
+#include "properties/selftest/operators/operator_mutants.h"
+#include "properties/selftest/patches.h"
 
 namespace kvproof::properties {
 namespace {

@@ -12,9 +12,9 @@
 #include "properties/check/audited_subject.h"
 #include "properties/check/drawing.h"
 #include "properties/check/recording_judge.h"
-#include "properties/lens/watched.h"
-#include "properties/mutants/candidate_or_mutant.h"
-#include "properties/traces/golden.h"
+#include "properties/selftest/candidate_or_mutant.h"
+#include "properties/story/watched.h"
+#include "reference/recordings/golden.h"
 
 namespace kvproof::bench {
 namespace {

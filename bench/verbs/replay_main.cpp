@@ -21,7 +21,7 @@
 #include "bench/verbs/log_arguments.h"
 #include "bench/verbs/operation_replay.h"
 #include "bench/verbs/simulate_command.h"
-#include "properties/traces/packed.h"
+#include "reference/recordings/packed.h"
 #include "reference/support/input_error.h"
 
 namespace kvproof::bench {
@@ -171,7 +171,7 @@ void add_options(CommandLine& line, Arguments& arguments) {
   auto unpack = line.option("--unpack", arguments.unpack_folder,
                             "write the traces as text into this new folder, and replay nothing");
   auto pack = line.option("--pack", arguments.pack_folder,
-                          "write the traces into this new folder as properties/traces/"
+                          "write the traces into this new folder as properties/sources/traces/"
                           "packed.h says, and replay nothing");
   unpack.goes_with({files}).not_with({pack, subject, command, hash, audit, judge, follow, without});
   pack.goes_with({files}).not_with({subject, command, hash, audit, judge, follow, without});
@@ -187,8 +187,8 @@ int run(int argc, char** argv) {
       kProgram,
       "Runs recorded operations again and compares every recorded result, or replays the prompts "
       "of a request log.\n"
-      "Examples: kvproof replay properties/traces/vectors/gates-vllm-0.24.jsonl\n"
-      "          kvproof replay properties/traces/recordings\n"
+      "Examples: kvproof replay properties/sources/traces/vectors/gates-vllm-0.24.jsonl\n"
+      "          kvproof replay properties/sources/traces/recordings\n"
       "          kvproof replay --trace=chat --block-size=32 --json=chat.json\n"
       "          kvproof replay --trace=chat --simulate --memory-gib=20");
   add_options(line, arguments);

@@ -12,7 +12,7 @@
 #include "bench/results/progress.h"
 #include "bench/results/table.h"
 #include "bench/results/verdict.h"
-#include "properties/liars/liar_matrix.h"
+#include "properties/selftest/lies/liar_matrix.h"
 #include "reference/support/say.h"
 
 namespace kvproof::bench {

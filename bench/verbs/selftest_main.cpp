@@ -8,7 +8,7 @@
 #include "bench/verbs/mutation_score.h"
 #include "bench/verbs/selftest_liars.h"
 #include "bench/verbs/selftest_mutants.h"
-#include "properties/liars/lies.h"
+#include "properties/selftest/lies/lies.h"
 #include "reference/trace_names.h"
 
 namespace kvproof::bench {
@@ -70,7 +70,7 @@ void add_options(CommandLine& line, Arguments& arguments) {
       .not_with({all, only});
   line.option("--excuses", arguments.score.excuses,
               "the list of equivalent mutants, default: "
-              "properties/mutants/operators/equivalent.tsv")
+              "properties/selftest/operators/equivalent.tsv")
       .goes_with({score});
   auto outputs = add_output_options(line, arguments.outputs, Says::verdicts);
   for (std::size_t i = 1; i < outputs.size(); ++i) outputs[i].not_with({score});

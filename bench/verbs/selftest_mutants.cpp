@@ -14,9 +14,9 @@
 #include "bench/results/table.h"
 #include "bench/results/verdict.h"
 #include "bench/serving/scheduler_mutants.h"
-#include "properties/mutants.h"
-#include "properties/mutants/kill_matrix.h"
-#include "properties/mutants/patches.h"
+#include "properties/selftest/kill_matrix.h"
+#include "properties/selftest/mutants.h"
+#include "properties/selftest/patches.h"
 
 namespace kvproof::bench {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "properties/check/subject_options.h"
-#include "properties/lens/story.h"
+#include "properties/story/story.h"
 
 namespace kvproof::bench {
 
@@ -25,7 +25,7 @@ struct LensOptions {
 [[nodiscard]] std::shared_ptr<properties::Story> lens_of_file(const std::string& path,
                                                               const LensOptions& options);
 
-/// A built-in trace with captions, properties/lens/scenes/NAME.jsonl.
+/// A built-in trace with captions, properties/story/scenes/NAME.jsonl.
 struct Scene {
   std::string name;
   std::string about;  // one sentence

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "properties/traces/test_files.h"
+#include "properties/sources/traces/test_files.h"
 #include "reference/support/input_error.h"
 
 namespace kvproof::bench {
@@ -27,7 +27,8 @@ std::vector<json> lines_of(const std::string& payload) {
 }
 
 TEST(TraceLens, OfARecordingOpensWhereItDiffers) {
-  const std::string vector = KVPROOF_SOURCE_DIR "/properties/traces/vectors/gates-vllm-0.24.jsonl";
+  const std::string vector =
+      KVPROOF_SOURCE_DIR "/properties/sources/traces/vectors/gates-vllm-0.24.jsonl";
   const auto equal = lines_of(lens_of_file(vector, {})->payload());
   EXPECT_TRUE(equal[0]["difference"].is_null());
   EXPECT_EQ(equal[0]["open"], -1);
@@ -53,7 +54,8 @@ TEST(TraceLens, OfARecordingOpensWhereItDiffers) {
 }
 
 TEST(TraceLens, OfADifferenceShowsOnlyWhatDiffers) {
-  const char* const file = KVPROOF_SOURCE_DIR "/properties/traces/engines/convolutions.jsonl.zst";
+  const char* const file =
+      KVPROOF_SOURCE_DIR "/properties/sources/traces/engines/convolutions.jsonl.zst";
   const json difference = lens_of_file(file, {})->head["difference"];
   EXPECT_EQ(difference["recorded"],
             "  free blocks    21\n"

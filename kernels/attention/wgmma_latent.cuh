@@ -149,8 +149,7 @@ __device__ __forceinline__ void attend_left(const LatentMemory& memory, LatentLe
   for (int i = 0; i < 16; ++i)
     weights[i / 4][i % 4] = pack_two<T>(scores[2 * i], scores[2 * i + 1]);
   hand_over(memory, weights, factor);
-  if (KVPROOF_BALLOT(factor[0] != 1.0F || factor[1] != 1.0F) != 0)
-    rescale_rows(left.out, factor);
+  if (KVPROOF_BALLOT(factor[0] != 1.0F || factor[1] != 1.0F) != 0) rescale_rows(left.out, factor);
   matrix_hold(left.out);
   matrix_fence();
   KVPROOF_UNROLL

@@ -34,8 +34,8 @@ struct MlaDecodeParams {
   void* output = nullptr;        // shape [num_seqs, num_heads, latent_size], packed
   float* log_sum_exp = nullptr;  // shape [num_seqs, num_heads], packed; null: not wanted
   std::int32_t num_splits = 1;
-  float* split_output = nullptr;  // shape [num_seqs, num_heads, num_splits, latent_size]
-  float* split_lse = nullptr;     // shape [num_seqs, num_heads, num_splits]
+  float* split_output = nullptr;            // shape [num_seqs, num_heads, num_splits, latent_size]
+  float* split_lse = nullptr;               // shape [num_seqs, num_heads, num_splits]
   std::uint32_t* split_arrivals = nullptr;  // as in attention.h
 };
 

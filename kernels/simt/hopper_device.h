@@ -34,10 +34,10 @@ inline int multiprocessors() {
 /// The driver's encoding of a map of shared memory's boxes (cuTensorMapEncodeTiled).
 inline Refusal encode_tensor_map(const TensorShape& shape, TensorMap& out) {
   static_assert(sizeof(CUtensorMap) == sizeof(TensorMap));
-  using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*,
-                              const cuuint64_t*, const cuuint64_t*, const cuuint32_t*,
-                              const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
-                              CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+  using Encode =
+      CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
+                   const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
+                   CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
   void* entry = nullptr;
   cudaDriverEntryPointQueryResult found;
 #if CUDART_VERSION >= 12050
@@ -57,11 +57,11 @@ inline Refusal encode_tensor_map(const TensorShape& shape, TensorMap& out) {
     box[i] = shape.box[i];
     if (i + 1 < shape.rank) strides[i] = shape.strides[i];
   }
-  const auto type = shape.element_bytes == 1 ? CU_TENSOR_MAP_DATA_TYPE_UINT8
-                                             : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-  constexpr CUtensorMapSwizzle kSwizzles[] = {
-      CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_SWIZZLE_64B,
-      CU_TENSOR_MAP_SWIZZLE_32B};
+  const auto type =
+      shape.element_bytes == 1 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  constexpr CUtensorMapSwizzle kSwizzles[] = {CU_TENSOR_MAP_SWIZZLE_NONE,
+                                              CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_SWIZZLE_64B,
+                                              CU_TENSOR_MAP_SWIZZLE_32B};
   const CUresult done = reinterpret_cast<Encode>(entry)(
       reinterpret_cast<CUtensorMap*>(&out), type, static_cast<cuuint32_t>(shape.rank),
       const_cast<void*>(shape.data), sizes, strides, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,
@@ -86,10 +86,10 @@ __device__ inline void barrier_arrive(SharedAddress barrier) {
                : "memory");
 }
 __device__ inline void barrier_expect(SharedAddress barrier, int bytes) {
-  asm volatile("{ .reg .b64 s; mbarrier.arrive.expect_tx.shared::cta.b64 s, [%0], %1; }" ::"r"(
-                   barrier),
-               "r"(bytes)
-               : "memory");
+  asm volatile(
+      "{ .reg .b64 s; mbarrier.arrive.expect_tx.shared::cta.b64 s, [%0], %1; }" ::"r"(barrier),
+      "r"(bytes)
+      : "memory");
 }
 __device__ inline bool barrier_ended(SharedAddress barrier, int parity) {
   int ended;
@@ -179,10 +179,10 @@ __device__ inline void registers_up() {
 
 // 9.7.14.5.16: stmatrix
 __device__ inline void store_tiles(void* row, const std::uint32_t (&tiles)[4]) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
-                   shared_address(row)),
-               "r"(tiles[0]), "r"(tiles[1]), "r"(tiles[2]), "r"(tiles[3])
-               : "memory");
+  asm volatile(
+      "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)),
+      "r"(tiles[0]), "r"(tiles[1]), "r"(tiles[2]), "r"(tiles[3])
+      : "memory");
 }
 
 // 9.7.15: wgmma

@@ -26,12 +26,12 @@ enum class Major : std::uint8_t { k, mn };
 
 /// A tensor in global memory and the box that one copy moves.
 struct TensorShape {
-  int rank = 0;                    // 3 to 5
-  int element_bytes = 2;           // 1 or 2
-  const void* data = nullptr;      // aligned to 16
-  std::uint64_t sizes[5] = {};     // [elements], the innermost dimension first
-  std::uint64_t strides[4] = {};   // [bytes] of dimensions 1 to rank - 1; multiples of 16
-  std::uint32_t box[5] = {};       // [elements], at most 256 each
+  int rank = 0;                         // 3 to 5
+  int element_bytes = 2;                // 1 or 2
+  const void* data = nullptr;           // aligned to 16
+  std::uint64_t sizes[5] = {};          // [elements], the innermost dimension first
+  std::uint64_t strides[4] = {};        // [bytes] of dimensions 1 to rank - 1; multiples of 16
+  std::uint32_t box[5] = {};            // [elements], at most 256 each
   Swizzle swizzle = Swizzle::bytes128;  // the box's innermost row is at most as long
 };
 

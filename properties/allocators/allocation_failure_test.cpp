@@ -17,8 +17,9 @@
 
 #include "optimized/manager_calls.h"
 #include "optimized/manager_subject.h"
-#include "properties/random/runner.h"
-#include "properties/random/ways.h"
+#include "properties/audit/runner.h"
+#include "properties/sources/random/cases.h"
+#include "properties/sources/random/ways.h"
 #include "reference/operations.h"
 #include "reference/trace_names.h"
 

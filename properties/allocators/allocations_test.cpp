@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "optimized/cache_manager.h"
-#include "properties/random/ways.h"
+#include "properties/sources/random/ways.h"
 
 namespace {
 

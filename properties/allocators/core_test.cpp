@@ -18,7 +18,7 @@
 #include <variant>
 #include <vector>
 
-#include "properties/random/ways.h"
+#include "properties/sources/random/ways.h"
 #include "reference/cache_manager.h"
 #include "reference/operations.h"
 #include "reference/snapshot.h"

@@ -14,9 +14,10 @@
 
 #include "optimized/manager_subject.h"
 #include "optimized/pool/hashing.h"
+#include "properties/audit/runner.h"
 #include "properties/laws/extent.h"
-#include "properties/random/runner.h"
-#include "properties/random/ways.h"
+#include "properties/sources/random/cases.h"
+#include "properties/sources/random/ways.h"
 #include "reference/cache_manager.h"
 #include "reference/operations.h"
 

@@ -17,9 +17,10 @@
 #include "optimized/cache_manager.h"
 #include "optimized/manager_calls.h"
 #include "optimized/subjects.h"
-#include "properties/laws.h"
-#include "properties/random/runner.h"
-#include "properties/random/ways.h"
+#include "properties/audit/runner.h"
+#include "properties/laws/laws.h"
+#include "properties/sources/random/cases.h"
+#include "properties/sources/random/ways.h"
 #include "reference/operations.h"
 #include "reference/trace_json.h"
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "properties/random/ways.h"
+#include "properties/sources/random/ways.h"
 #include "reference/operations.h"
 #include "reference/snapshot.h"
 #include "reference/subject.h"

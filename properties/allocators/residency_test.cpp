@@ -5,7 +5,7 @@
 #include <initializer_list>
 
 #include "optimized/cache_manager.h"
-#include "properties/random/ways.h"
+#include "properties/sources/random/ways.h"
 
 namespace kvproof::properties {
 namespace {

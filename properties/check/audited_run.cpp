@@ -5,10 +5,11 @@
 #include <array>
 #include <chrono>
 
-#include "properties/random/shrink.h"
-#include "properties/traces/golden.h"
+#include "properties/audit/shrink.h"
+#include "properties/sources/random/cases.h"
 #include "reference/mix64.h"
 #include "reference/operations.h"
+#include "reference/recordings/golden.h"
 #include "reference/trace_names.h"
 
 namespace kvproof::properties {

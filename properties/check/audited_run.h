@@ -9,9 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "properties/audit/runner.h"
 #include "properties/check/candidate.h"
 #include "properties/check/check.h"
-#include "properties/random/runner.h"
+#include "properties/sources/random/cases.h"
 #include "reference/operations.h"
 #include "reference/trace_json.h"
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include "properties/audit/audit.h"
 #include "properties/check/candidate.h"
-#include "properties/oracles/audit.h"
 
 namespace kvproof::properties {
 

@@ -5,10 +5,10 @@
 #include <map>
 #include <utility>
 
+#include "properties/caller/caller_book.h"
 #include "properties/foreign/unusable_subject.h"
 #include "properties/laws/same_state.h"
 #include "properties/laws/violation.h"
-#include "properties/subject/caller_book.h"
 #include "reference/trace_json.h"
 #include "reference/trace_names.h"
 

@@ -120,8 +120,10 @@ Candidate find_candidate(const SubjectOptions& options) {
   return beside_other(find_one(options), options);
 }
 
-std::string vectors_folder() { return folder_at("properties/traces/vectors", "vectors"); }
-std::string scenes_folder() { return folder_at("properties/lens/scenes", "scenes"); }
-std::string regressions_folder() { return folder_at("properties/regressions", "regressions"); }
+std::string vectors_folder() { return folder_at("properties/sources/traces/vectors", "vectors"); }
+std::string scenes_folder() { return folder_at("properties/story/scenes", "scenes"); }
+std::string regressions_folder() {
+  return folder_at("properties/sources/regressions", "regressions");
+}
 
 }  // namespace kvproof::properties

@@ -5,12 +5,13 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "properties/audit/shrink.h"
 #include "properties/check/audited_run.h"
 #include "properties/check/published_keys.h"
-#include "properties/random/shrink.h"
-#include "properties/traces/golden.h"
-#include "properties/traces/scenarios.h"
+#include "properties/sources/random/cases.h"
+#include "properties/sources/traces/scenarios.h"
 #include "reference/mix64.h"
+#include "reference/recordings/golden.h"
 #include "reference/trace_names.h"
 
 namespace kvproof::properties {
@@ -213,7 +214,7 @@ class Check {
     if (profiles_.size() == 1) out.profile = profiles_.front()->name;
     if (done()) return;
     if (options_.vectors.empty()) {
-      out.not_run = "properties/traces/vectors is not installed";
+      out.not_run = "properties/sources/traces/vectors is not installed";
     } else if (report_.promises.level != Level::profile) {
       out.not_run = "it promises no profile";
     } else {
@@ -251,7 +252,8 @@ class Check {
     RunReport out{.name = "regressions", .profile = "all"};
     if (profiles_.size() == 1) out.profile = profiles_.front()->name;
     if (done()) return;
-    if (options_.regressions.empty()) out.not_run = "properties/regressions is not installed";
+    if (options_.regressions.empty())
+      out.not_run = "properties/sources/regressions is not installed";
     for (const std::string& file : traces_in(options_.regressions)) {
       const std::vector<TraceLine> lines = trace_in(file);
       if (lines.empty()) continue;

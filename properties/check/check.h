@@ -18,12 +18,12 @@
 #include <string>
 #include <vector>
 
+#include "properties/audit/runner.h"
+#include "properties/caller/configurations.h"
 #include "properties/check/candidate.h"
 #include "properties/check/features.h"
 #include "properties/check/findings.h"
-#include "properties/laws.h"
-#include "properties/random/runner.h"
-#include "properties/subject/configurations.h"
+#include "properties/laws/laws.h"
 
 namespace kvproof::properties {
 

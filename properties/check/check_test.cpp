@@ -10,9 +10,9 @@
 
 #include "properties/check/drawing.h"
 #include "properties/check/published_keys.h"
-#include "properties/mutants/patches.h"
-#include "properties/random/ways.h"
-#include "properties/traces/test_files.h"
+#include "properties/selftest/patches.h"
+#include "properties/sources/random/ways.h"
+#include "properties/sources/traces/test_files.h"
 #include "reference/operations.h"
 #include "reference/support/input_error.h"
 #include "reference/support/say.h"
@@ -151,7 +151,7 @@ TEST(Check, ReplaysWhatOnceBrokeAnAllocator) {
   CheckOptions with = options("full_uncached", 1);  // a hit is not drawn
   with.waits = with.shrinks = false;
   EXPECT_EQ(check(broken, with).failure(), nullptr);
-  with.regressions = KVPROOF_SOURCE_DIR "/properties/regressions";
+  with.regressions = KVPROOF_SOURCE_DIR "/properties/sources/regressions";
   const CheckReport report = check(broken, with);
   ASSERT_NE(report.failure(), nullptr);
   EXPECT_NE(report.failure()->where.find("stale-hit.jsonl"), std::string::npos);
@@ -170,7 +170,7 @@ TEST(Check, ARegressionOfAHostTierIsForWhoHasOne) {
   CheckOptions with = options("plain", 1);
   with.waits = with.shrinks = false;
   with.profiles = {find_profile("vllm-0.33")};
-  with.regressions = KVPROOF_SOURCE_DIR "/properties/regressions";
+  with.regressions = KVPROOF_SOURCE_DIR "/properties/sources/regressions";
   EXPECT_EQ(check(candidate, with).failure(), nullptr);
   EXPECT_GT(opened, 1U);
 }
@@ -196,7 +196,7 @@ TEST(Check, ARecordingEndsAtWhatTheSubjectDoesNotDeclare) {
                             }};
   CheckOptions with = options("plain", 1);
   with.waits = with.shrinks = false;
-  with.vectors = KVPROOF_SOURCE_DIR "/properties/traces/vectors";
+  with.vectors = KVPROOF_SOURCE_DIR "/properties/sources/traces/vectors";
   EXPECT_EQ(check(candidate, with).failure(), nullptr);
 }
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "properties/lens/state_difference.h"
+#include "properties/story/state_difference.h"
 #include "reference/support/say.h"
 
 namespace kvproof::properties {

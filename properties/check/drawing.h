@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "properties/lens/key_numbers.h"
+#include "properties/story/key_numbers.h"
 #include "reference/snapshot.h"
 
 namespace kvproof::properties {

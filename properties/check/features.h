@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "properties/random/generators.h"
-#include "properties/subject/configurations.h"
+#include "properties/caller/configurations.h"
+#include "properties/sources/random/generators.h"
 #include "reference/config.h"
 
 namespace kvproof::properties {

@@ -7,7 +7,7 @@
 #include <sstream>
 #include <utility>
 
-#include "properties/laws.h"
+#include "properties/laws/laws.h"
 #include "reference/support/input_error.h"
 #include "reference/support/line_reader.h"
 #include "reference/trace_fields.h"

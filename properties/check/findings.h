@@ -20,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-#include "properties/random/runner.h"
+#include "properties/audit/runner.h"
 #include "reference/snapshot.h"
 
 namespace kvproof::properties {

@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <string>
 
-#include "properties/laws.h"
-#include "properties/oracles/audit.h"
-#include "properties/subject/promises.h"
+#include "properties/audit/audit.h"
+#include "properties/caller/promises.h"
+#include "properties/laws/laws.h"
 
 namespace kvproof::properties {
 

@@ -7,10 +7,10 @@
 #include <numeric>
 #include <utility>
 
+#include "properties/caller/caller_book.h"
 #include "properties/check/reach.h"
 #include "properties/foreign/foreign_state.h"
-#include "properties/laws.h"
-#include "properties/subject/caller_book.h"
+#include "properties/laws/laws.h"
 #include "reference/layer_rules.h"
 #include "reference/operations.h"
 

@@ -11,7 +11,7 @@
 #include <optional>
 #include <string>
 
-#include "properties/oracles/audit.h"
+#include "properties/audit/audit.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::properties {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recordings of engines that ran (properties/traces/format.md): equality with the profile, and
+// Recordings of engines that ran (properties/sources/traces/format.md): equality with the
+// profile, and
 // their laws, which are two verdicts; and that a recording that breaks a law is rejected.
 #include "properties/check/recording_judge.h"
 
@@ -10,14 +11,15 @@
 #include <vector>
 
 #include "optimized/subjects.h"
-#include "properties/traces/golden.h"
-#include "properties/traces/test_files.h"
+#include "properties/sources/traces/test_files.h"
+#include "reference/recordings/golden.h"
 #include "reference/support/line_reader.h"
 
 namespace kvproof::properties {
 namespace {
 
-const std::string kEngines = std::string(KVPROOF_SOURCE_DIR) + "/properties/traces/engines/";
+const std::string kEngines =
+    std::string(KVPROOF_SOURCE_DIR) + "/properties/sources/traces/engines/";
 
 std::vector<std::string> lines_of(const std::string& name) {
   LineReader reader(kEngines + name + ".jsonl.zst");

@@ -17,7 +17,7 @@ import tempfile
 from importlib import metadata
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-VECTORS = os.path.join(HERE, "..", "traces", "vectors")
+VECTORS = os.path.join(HERE, "..", "sources", "traces", "vectors")
 UNSEEN = {"take", "touch", "release", "common_prefix"}  # asked of the pool, or not recorded
 
 

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "properties/subject/caller_book.h"
-#include "properties/subject/promises.h"
+#include "properties/caller/caller_book.h"
+#include "properties/caller/promises.h"
 #include "reference/snapshot.h"
 #include "reference/trace_json.h"
 

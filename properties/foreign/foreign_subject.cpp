@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "properties/foreign/foreign_state.h"
-#include "properties/traces/newer_policies.h"
 #include "reference/operations.h"
+#include "reference/recordings/newer_policies.h"
 #include "reference/support/input_error.h"
 #include "reference/support/say.h"
 

@@ -16,11 +16,11 @@
 #include <string_view>
 #include <vector>
 
+#include "properties/caller/caller_book.h"
+#include "properties/caller/promises.h"
 #include "properties/foreign/answer_limits.h"
 #include "properties/foreign/unusable_subject.h"
 #include "properties/laws/violation.h"
-#include "properties/subject/caller_book.h"
-#include "properties/subject/promises.h"
 #include "reference/config.h"
 #include "reference/subject.h"
 #include "reference/support/child_process.h"

@@ -8,12 +8,12 @@
 #include <string>
 
 #include "optimized/subjects.h"
+#include "properties/audit/audit.h"
+#include "properties/caller/caller_book.h"
 #include "properties/foreign/foreign_state.h"
 #include "properties/foreign/foreign_subject.h"
-#include "properties/oracles/audit.h"
-#include "properties/random/generators.h"
-#include "properties/random/ways.h"
-#include "properties/subject/caller_book.h"
+#include "properties/sources/random/generators.h"
+#include "properties/sources/random/ways.h"
 #include "reference/operations.h"
 #include "reference/trace_json.h"
 #include "reference/trace_names.h"

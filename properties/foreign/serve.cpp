@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "optimized/subjects.h"
+#include "properties/caller/promises.h"
 #include "properties/foreign/plugin.h"
-#include "properties/subject/promises.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::properties {

@@ -29,7 +29,7 @@ def check(program, folder, *words):
 
 def rows_of_the_list():
     """TRAIT=VALUE of each row of traits.h, but for the first values."""
-    with open(os.path.join(HERE, "..", "subject", "traits.h"), encoding="utf-8") as source:
+    with open(os.path.join(HERE, "..", "caller", "traits.h"), encoding="utf-8") as source:
         text = source.read()
     found, trait = [], None
     for name in re.findall(r'\{"(\w+)",', text):

@@ -16,7 +16,7 @@ from record import REPLAY, read, record
 from record_runs import CHECKPOINTS, FULL, FULL2, STATES, Family, Request, Split, draft
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-VECTORS = os.path.join(HERE, "..", "traces", "vectors")
+VECTORS = os.path.join(HERE, "..", "sources", "traces", "vectors")
 HEADER = {"kvproof_trace": 1, "recorded_from": "nobody", "config": {"groups": []}}
 FAKE = """
 import json, sys

@@ -2,7 +2,7 @@
 // Switches a seeded fault on while an implementation runs, and off while its result is judged.
 #pragma once
 
-#include "properties/mutants/active_patch.h"
+#include "properties/selftest/active_patch.h"
 
 namespace kvproof::properties {
 

@@ -5,9 +5,10 @@
 
 #include <iostream>
 
+#include "properties/audit/runner.h"
 #include "properties/kernels/served_world.h"
-#include "properties/random/runner.h"
-#include "properties/random/ways.h"
+#include "properties/sources/random/cases.h"
+#include "properties/sources/random/ways.h"
 
 namespace kvproof::properties {
 namespace {

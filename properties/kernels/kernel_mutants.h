@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list of seeded faults of kernels: reported defects of real engines, each made again by a
-// source patch of that number to the CUDA sources (properties/mutants/kernels.patches), with
+// source patch of that number to the CUDA sources (properties/selftest/kernels.patches), with
 // the operation whose checks must notice it.
 //
 // Source:  the public report behind `report`. The fault is the same class of mistake at the same

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "kernels/kernels.h"
-#include "properties/subject/caller_book.h"
+#include "properties/caller/caller_book.h"
 #include "reference/config.h"
 #include "reference/operations.h"
 #include "reference/snapshot.h"

@@ -15,13 +15,13 @@
 #include <utility>
 #include <vector>
 
+#include "properties/caller/promises.h"
 #include "properties/laws/extent.h"
 #include "properties/laws/occasion.h"
 #include "properties/laws/prefix_digest.h"
 #include "properties/laws/same_state.h"
 #include "properties/laws/shared_value.h"
 #include "properties/laws/tally.h"
-#include "properties/subject/promises.h"
 #include "reference/config.h"
 #include "reference/layer_rules.h"
 #include "reference/operations.h"

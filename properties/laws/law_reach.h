@@ -7,9 +7,9 @@
 #include <string_view>
 #include <variant>
 
+#include "properties/caller/promises.h"
 #include "properties/laws/law_checks.h"
 #include "properties/laws/occasion.h"
-#include "properties/subject/promises.h"
 #include "reference/operations.h"
 
 namespace kvproof::properties {

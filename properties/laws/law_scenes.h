@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "properties/laws.h"
+#include "properties/laws/laws.h"
 #include "reference/cache_manager.h"
 #include "reference/operations.h"
 

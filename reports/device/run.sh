@@ -103,7 +103,7 @@ kvproof
 reference
 kernels
 properties/kernels
-properties/mutants/active_patch.h
+properties/selftest/active_patch.h
 reference/support/say.h
 bench/kernels/device
 reports/device

@@ -12,16 +12,13 @@ extern "C" {
 /// @param split_output, split_lse, split_arrivals as in attention.h
 /// @param is_hnd the layout of both caches, else NHD
 /// @param row, threads as in python_calls.h
-const char* kvproof_attention(const void* key, const void* value, const std::int32_t* tables,
-                              const std::int32_t* lens, const std::int32_t* starts,
-                              const void* query, void* output, float* split_output,
-                              float* split_lse, std::uint32_t* split_arrivals,
-                              std::int32_t num_seqs, std::int32_t num_tokens,
-                              std::int32_t table_stride, std::int32_t heads, std::int32_t kv_heads,
-                              std::int32_t head_size, std::int32_t value_head_size,
-                              std::int32_t block_size, std::int32_t is_fp8, std::int32_t splits,
-                              float scale, std::int32_t is_hnd, const char* row,
-                              std::int32_t threads) {
+const char* kvproof_attention(
+    const void* key, const void* value, const std::int32_t* tables, const std::int32_t* lens,
+    const std::int32_t* starts, const void* query, void* output, float* split_output,
+    float* split_lse, std::uint32_t* split_arrivals, std::int32_t num_seqs, std::int32_t num_tokens,
+    std::int32_t table_stride, std::int32_t heads, std::int32_t kv_heads, std::int32_t head_size,
+    std::int32_t value_head_size, std::int32_t block_size, std::int32_t is_fp8, std::int32_t splits,
+    float scale, std::int32_t is_hnd, const char* row, std::int32_t threads) {
   using namespace kvproof;
   kernels::AttentionParams<kernels::PagedKv> p;
   p.shape.num_heads = heads;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the events of a recording (properties/traces/format.md) with all states in full, and judges
+"""Reads the events of a recording (properties/sources/traces/format.md) with all states in full,
+and judges
 them beside what it shows of the pool. The name of a block's content is the key that it shows."""
 
 from wire import Event

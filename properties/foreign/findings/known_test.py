@@ -92,7 +92,7 @@ class KnownTest(unittest.TestCase):
         self.assertEqual(row["parameters"]["known"], "gone")
 
     def test_a_mend_has_an_advisory(self):
-        sys.path.append(str(HERE.parents[1] / "live" / "vllm"))
+        sys.path.append(str(HERE.parent / "live" / "vllm"))
         from seeded import MENDS
         told = known.read(known.OWN)
         self.assertTrue(all(map(told.of_page, MENDS)))

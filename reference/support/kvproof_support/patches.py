@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists of patches (properties/mutants/patch.h), which a program of the build reads and applies."""
+"""Lists of patches (properties/selftest/patch.h); a program of the build reads and applies them."""
 
 import functools
 import json

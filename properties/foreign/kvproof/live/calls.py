@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records what vLLM's KVCacheManager is asked and answers in a running engine, as an operation
-trace (properties/traces/format.md): KVPROOF_LIVE_CALLS=own, full or full/N beside KVPROOF_LIVE.
+trace (properties/sources/traces/format.md): KVPROOF_LIVE_CALLS=own, full or full/N beside
+KVPROOF_LIVE.
 
 own has the answers, the number of free blocks, and the table of the request that was named; full
 has the whole state and the events; full/N the whole state on each N-th line. Where the engine does

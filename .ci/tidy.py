@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of the source tree that no compiler checks.
+
+A check takes a dict from path to text and returns complaints "path:line: what is wrong". It reads
+no disk, so that tests can hand it files that it must refuse. It scans lines and knows this
+project's layout (clang-format's); it does not parse C++.
+"""
+import re
+from fnmatch import translate
+from functools import cache
+from pathlib import Path
+
+# The rooms of properties/, and the rooms that the headers and modules of each may use. No arrow
+# leads back. Tests use any.
+ROOMS = {
+    "caller": "",
+    "laws": "caller",
+    "shadow": "caller laws",
+    "audit": "caller laws shadow",
+    "story": "caller laws shadow audit",
+    "sources": "caller laws shadow audit story",
+    "foreign": "caller laws",
+    "check": "caller laws audit story sources foreign",
+    "selftest": "caller audit sources check",
+    "kernels": "caller selftest",
+    "allocators": "sources",
+    "facts": "allocators"}
+LAYERS = ["reference", "optimized", "kernels", "properties", "bench", "reports"]
+# The rooms of a Python package, and the rooms that each may import. No import leads back.
+PACKAGE = "reports/kvproof_report/"
+REPORT_ROOMS = {
+    "common": "", "draw": "common", "figures": "common draw", "page": "common draw figures",
+    "run": "common page", "device": "common draw", "": "common",
+    "tests": "common draw figures page"}
+CXX = (".h", ".cuh", ".cpp", ".cu")
+INCLUDE = re.compile(r' *# *include (["<])([^">]*)[">]')
+
+# Files with state that no object owns, and why.
+KEPT_STATE = {
+    "bench/gate/heap_use.cpp": "malloc is replaced for the whole process",
+    "bench/verbs/mutation_score_test.cpp": "mutated sources ask it wherever they are",
+    "bench/instruments/allocation_count.cpp": "malloc is replaced for the whole process",
+    "kernels/simt/runtime.cpp": "threadIdx and its kin are global in CUDA",
+    "properties/allocators/allocations_test.cpp": "malloc is replaced for the whole process",
+    "properties/allocators/allocation_failure_test.cpp": "malloc is replaced for the whole process",
+    "properties/sources/exhaustive/arena.cpp": "operator new has no argument for its arena",
+    "optimized/concurrent/checks/race_point.h": "the tested pool is a template without arguments",
+    "optimized/concurrent/checks/sanitized_unlocked.cpp": "the locks are made inside of the pool",
+    "optimized/concurrent/checks/scheduled_pool.h": "the locks are made inside of the pool",
+    "properties/foreign/broken_plugin.cpp": "the library that it breaks has no place for it",
+    "reference/support/interrupt.cpp": "a signal handler reads it",
+    "properties/sources/fuzz/fuzz_target.h": "libFuzzer calls a function without context",
+    "properties/kernels/armed_fault.h": "which seeded fault the checks put in force",
+    "properties/selftest/active_patch.h": "patched sources ask it wherever they are",
+    "properties/selftest/operators/active_mutant.h": "mutated sources ask it wherever they are",
+    "properties/selftest/operators/operator_mutants.cpp": "mutated sources ask it everywhere",
+    "properties/sources/random/state_machine_test.cpp": "one sentence about the seed per process",
+}
+
+
+def read_tree(root):
+    """Every source, script and build file below a folder, build folders left out."""
+    skipped = re.compile(r"build|results|install|__pycache__|\.(?!cmake$|ci$).*")
+    files = {}
+    for path in sorted(Path(root).rglob("*")):
+        name = path.relative_to(root)
+        if any(skipped.fullmatch(part) for part in name.parts[:-1]) or not path.is_file():
+            continue
+        if kind(str(name)):
+            files[name.as_posix()] = path.read_text(encoding="utf-8")
+    return files
+
+
+def kind(path):
+    if path.endswith(CXX):
+        return "header" if path.endswith((".h", ".cuh")) else "source"
+    if path.endswith(("CMakeLists.txt", ".cmake")):
+        return "build"
+    if path.endswith(".patches"):
+        return "list"
+    return "script" if path.endswith((".py", ".sh")) or path in (
+        "kvproof", ".ci/run", ".ci/bare", ".ci/lines") else ""
+
+
+def lines(files, suffixes=""):
+    for path, text in files.items():
+        if path.endswith(suffixes):
+            yield from ((path, number, line) for number, line in enumerate(text.split("\n"), 1))
+
+
+def layer(path):
+    folder = path.split("/")[0]
+    return LAYERS.index(folder) if folder in LAYERS else -1
+
+
+def check_rooms(files, rooms=None):
+    """In properties/ a room uses itself and the rooms that ROOMS names, which come before it."""
+    rooms, complaints = rooms or ROOMS, []
+    order = list(rooms)
+    complaints += [f"ROOMS: {room} may use {other}, which does not come before it"
+                   for room in rooms for other in rooms[room].split()
+                   if other not in order[:order.index(room)]]
+    below = [path for path in files if path.startswith("properties/") and path.count("/") > 1]
+    modules = {}  # the rooms of each name that Python may import
+    for path in below:
+        if path.endswith(".py"):
+            modules.setdefault(Path(path).stem, set()).add(path.split("/")[1])
+    for path, number, line in lines({path: files[path] for path in below}, (*CXX, ".py")):
+        room, others = path.split("/")[1], set()
+        if room not in rooms:
+            complaints.append(f"{path}:{number}: {room} is none of the ROOMS of properties/")
+            rooms = {**rooms, room: ""}
+        if path.endswith(("_test.cpp", "_test.py")):
+            continue
+        if path.endswith(".py"):
+            match = re.match(r" *(?:import|from) (\w+)", line)
+            others = modules.get(match.group(1), set()) if match else set()
+        elif (match := INCLUDE.match(line)) and match.group(2).startswith("properties/"):
+            others = {match.group(2).split("/")[1]}
+        if others and room not in others and not others & set(rooms[room].split()):
+            complaints += [f"{path}:{number}: {room} uses {min(others)}; ROOMS has no such arrow"]
+    return complaints
+
+
+def check_includes(files):
+    """A folder includes itself and folders to its left, and no include leads back to its file."""
+    complaints, includes = [], {}
+    for path, number, line in lines(files, CXX):
+        if path[0] == ".":
+            continue
+        if number == 1 and layer(path) < 0:
+            complaints.append(f"{path}:1: lies in none of the project's folders")
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        quote, other = match.groups()
+        includes.setdefault(path, []).append(other)
+        if layer(other) > layer(path):
+            complaints.append(f"{path}:{number}: includes {other}, which lies above it")
+        elif layer(other) < 0 and quote == '"':
+            complaints.append(f"{path}:{number}: quotes {other}, not a path from the root")
+    return complaints + circles(includes)
+
+
+def circles(includes):
+    complaints = []
+    for path in includes:
+        seen, ahead = set(), list(includes[path])
+        while ahead:
+            other = ahead.pop()
+            if other == path:
+                complaints.append(f"{path}:1: an include of it leads back to it")
+                break
+            if other not in seen:
+                seen.add(other)
+                ahead += includes.get(other, [])
+    return complaints
+
+
+def check_report_rooms(files):
+    """A module imports its own room and those of REPORT_ROOMS, and no import leads back to it."""
+    complaints, imports = [], {}
+    for path, number, line in lines(files, ".py"):
+        match = re.match(r" *from kvproof_report([.\w]*) import \(?([\w, ]+)", line)
+        if not match or not path.startswith(PACKAGE):
+            continue
+        folder, names = match.group(1).replace(".", "/")[1:], re.findall(r"\w+", match.group(2))
+        room, other = (path.removeprefix(PACKAGE).rpartition("/")[0],
+                       (folder or names[0]).split("/")[0])
+        if other not in [room, *REPORT_ROOMS[room].split()]:
+            complaints.append(f"{path}:{number}: {room} does not import {other}")
+        imports.setdefault(path, []).extend([f"{PACKAGE}{folder}.py"] + [
+            f"{PACKAGE}{folder}/{name}.py" for name in names])
+    return complaints + circles(imports)
+
+
+def check_lengths(files):
+    """Lines have at most 100 columns, functions at most 60 lines."""
+    complaints = [f"{path}:{number}: {len(line)} columns" for path, number, line in lines(files)
+                  if len(line) > 100]
+    for path, text in files.items():
+        if path.endswith(CXX):
+            complaints += [f"{path}:{start}: a function of {length} lines"
+                           for start, length in functions(text.split("\n")) if length > 60]
+    return complaints
+
+
+def functions(code):
+    """The first line and the length of each function at indent 0 or 2."""
+    other = re.compile(r" *(template\s*<.*>\s*)?(namespace|class|struct|enum|union|extern)\b|"
+                       r" *(if|for|while|switch|else|do|try|catch|return|public|private)\b|"
+                       r".*([=\]]\s*\{$|=\s*\[|[^)]\s*\{\s*\{)")
+    at = 0
+    while at < len(code):
+        start, at = at, at + 1
+        if not re.match(r"( {2})?[A-Za-z\[~]", code[start]):
+            continue
+        end = next((i for i in range(start, min(start + 12, len(code)))
+                    if not code[i] or code[i][-1] in ";{"), None)
+        head = "" if end is None else " ".join(code[start:end + 1])
+        if not head.endswith("{") or "(" not in head or other.match(head):
+            continue
+        closing = re.match(" *", code[start]).group() + "}"
+        at = next((i for i in range(end + 1, len(code)) if code[i].startswith(closing)), len(code))
+        yield start + 1, at - start + 1
+
+
+def has_token(text, word, also=""):
+    return word in text and re.search(
+        rf"(?<![\w{also}-]){re.escape(word)}(?![\w{also}-])", text) is not None
+
+
+@cache
+def patterns(text):
+    """What a text says of many files, "*_bench.cpp", as regular expressions; * crosses folders."""
+    return [re.compile(translate("*/" + pattern.lstrip("/"))) for pattern in set(
+        re.findall(r"[\w/]*\*\w*\.c\w+|[\w/]*\*\w+\.\w+", text))]
+
+
+def check_no_dead_files(files):
+    """A build file names every source; another file includes every header, names every script."""
+    included = {match.group(2) for _, _, line in lines(files, CXX)
+                if (match := INCLUDE.match(line))}
+    included |= {line.removeprefix("needs: ") for _, _, line in lines(files, ".patches")}
+
+    builds = [path for path in files if kind(path) == "build"]
+
+    def globbed(text, path):
+        return any(pattern.match("/" + path) for pattern in patterns(text))
+
+    def built(path):  # by a build file of its folder, or of one around it
+        return any(path.startswith(folder := build.rpartition("/")[0] + "/")
+                   and (has_token(files[build], name := path[len(folder):], "./")
+                        or globbed(files[build], name)) for build in builds)
+
+    def named(path):
+        folder, _, name = path.rpartition("/")
+        if "iter_modules(__path__)" in files.get(folder + "/__init__.py", ""):
+            return True  # a package that walks its own modules
+        return any(other != path and (has_token(text, name) or globbed(text, path) or (
+            other.endswith(".py") and has_token(text, name.removesuffix(".py"))))
+            for other, text in files.items())
+
+    complaints = []
+    for path in files:
+        if kind(path) == "header" and path not in included:
+            complaints.append(f"{path}:1: is included by no file")
+        if kind(path) == "source" and path[0] != "." and not built(path):
+            complaints.append(f"{path}:1: is built by no build file of its folder")
+        if kind(path) == "script" and "/" in path and path[0] != "." and not named(path):
+            complaints.append(f"{path}:1: is named by no other file")
+    return complaints
+
+
+def check_words(files):
+    """No words of unfinished work. They are spelt with a gap, so that this file passes."""
+    words = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK|TB" r"D|WI" r"P|st" r"ub"
+                       r"|for" r" now|not (yet )?impl" r"emented|unimpl" r"emented)\b|^#if " r"0")
+    return [f"{path}:{number}: says '{match.group()}'" for path, number, line in lines(files)
+            if (match := words.search(line))]
+
+
+def check_tiers(files):
+    """Every test is declared where it gets its tier, so that none is in neither."""
+    declaration = re.compile(r"^\s*(add_test|gtest_discover_tests)\(")
+    return [f"{path}:{number}: declares a test without a tier (kvproof_test, kvproof_script_test)"
+            for path, number, line in lines(files)
+            if kind(path) == "build" and path != ".cmake/targets.cmake" and declaration.match(line)]
+
+
+def check_named_programs(files):
+    """A test program that a source or a script names, as in the command that repeats a failure, is
+    there. A file's name (a_test.cpp) is none."""
+    builds = "\n".join(text for path, text in files.items() if kind(path) == "build")
+    there = {"add_test", "kvproof_test", "kvproof_script_test",
+             *re.findall(r"(?:kvproof_test|kvproof_script_test|add_executable)\(([\w.]+)", builds)}
+    name = re.compile(r"(?<![\w./])([a-z]\w*_test)\b(?![.\w])")
+    return [f"{path}:{number}: names {word}, which no build file declares"
+            for path, number, line in lines(files) if kind(path) != "build"
+            for word in name.findall(line) if word not in there]
+
+
+def check_no_global_state(files, kept):
+    """No variable of a namespace, a class or a function outlives its calls and changes."""
+    variable = re.compile(
+        r"((inline|static|extern|thread_local|constinit|volatile) )*[A-Za-z_][\w:<>, *&]* "
+        r"\w+(\[\w*\])*(;| = .*|\{.*\};)$| +(static|thread_local) [^()]*\w(;| = .*|\{.*)$")
+    constant = re.compile(
+        r"\bconst\b|constexpr|static_assert|\boperator\b|^ *(extern )?(__extension__ )?(using|"
+        r"typedef|template|struct|class|enum|union|concept|return|friend|namespace|case)\b|Check<")
+    stateful = {path: f"{path}:{number}: keeps state that nobody owns: {line.strip()}"
+                for path, number, line in lines(files, CXX)
+                if variable.match(line) and not constant.search(line)}
+    return ([stateful[path] for path in stateful if path not in kept] +
+            [f"{path}:1: keeps no state, and is excused for it" for path in kept
+             if path not in stateful])

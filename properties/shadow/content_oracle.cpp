@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeps the shadow store up to date: writes the rows that a step would compute, and moves the rows
+// that a transfer moves.
+#include "properties/shadow/content_oracle.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "reference/layer_rules.h"
+#include "reference/operations.h"
+
+namespace kvproof::properties {
+namespace {
+
+template <class Requests>
+auto position_of(Requests& requests, std::string_view name) {
+  return std::lower_bound(requests.begin(), requests.end(), name,
+                          [](const auto& r, std::string_view n) { return r.name.compare(n) < 0; });
+}
+
+std::uint32_t longest_block(const CacheConfig& config) {
+  std::uint32_t out = 1;
+  for (const GroupConfig& group : config.groups) out = std::max(out, group.block_size);
+  return out;
+}
+
+bool without_entries(const std::vector<std::vector<BlockId>>& tables) {
+  return std::ranges::all_of(tables, [](const auto& table) { return table.empty(); });
+}
+
+}  // namespace
+
+ContentOracle::ContentOracle(const CacheConfig& config, const Traits& traits)
+    : config_(config),
+      traits_(traits),
+      device_(config.num_blocks, longest_block(config)),
+      host_(config.num_host_blocks, longest_block(config)) {}
+
+ContentOracle::Request* ContentOracle::find(std::string_view name) {
+  const auto at = position_of(requests_, name);
+  return at != requests_.end() && at->name == name ? &*at : nullptr;
+}
+
+Finding ContentOracle::follow(const Operation& operation, const Outcome& outcome,
+                              const Snapshot& before, const Snapshot& after) {
+  const Result& result = outcome.result;
+  if (is_undone(result)) return std::nullopt;
+  if (std::holds_alternative<Refused>(result)) {  // blocks that its tokens skipped may be gone
+    Request* r = find(request_of(operation));
+    const RequestState* was = before.find(request_of(operation));
+    if (std::holds_alternative<op::Allocate>(operation) && r != nullptr && was != nullptr) {
+      const std::uint32_t in_flight = std::get<op::Allocate>(operation).args.in_flight;
+      const std::uint64_t processed = was->computed - std::min(in_flight, was->computed);
+      r->processed = std::max(r->processed, processed);
+    }
+    return std::nullopt;
+  }
+  const bool judge = perform(operation, result, before, after);
+  if (!breach_of_caller_.empty()) return std::nullopt;
+  if (Finding finding = check_published(operation, outcome)) return finding;
+  if (!judge) return std::nullopt;
+  if (Finding finding = check_leases()) return finding;
+  if (const auto* hit = std::get_if<Hit>(&result)) {
+    const Request* r = find(request_of(operation));
+    return r != nullptr ? check_hit(*r, *hit) : std::nullopt;
+  }
+  auto state = after.requests.begin();
+  for (const Request& r : requests_) {
+    for (; state != after.requests.end() && state->name != r.name; ++state) {
+      if (r.name < state->name) break;
+    }
+    if (state == after.requests.end()) break;
+    if (state->name != r.name) continue;
+    if (Finding finding = check_request(r, *state++)) return finding;
+  }
+  return std::nullopt;
+}
+
+// Applies the operation to the rows. @return whether some request may read other rows after it
+bool ContentOracle::perform(const Operation& operation, const Result& result,
+                            const Snapshot& before, const Snapshot& after) {
+  const auto* granted = std::get_if<Granted>(&result);
+  if (std::holds_alternative<op::Take>(operation)) {
+    for (std::size_t g = 0; granted != nullptr && g < granted->blocks.size(); ++g) {
+      for (BlockId block : granted->blocks[g]) device_.poison(block);
+    }
+    return true;
+  }
+  if (const auto* o = std::get_if<op::Arrive>(&operation)) return arrive(*o), false;
+  if (const auto* o = std::get_if<op::Fork>(&operation)) {
+    if (granted != nullptr) copy(*granted);
+    return fork(*o), true;
+  }
+  if (const auto* o = std::get_if<op::Complete>(&operation)) return complete(*o), true;
+  if (const auto* o = std::get_if<op::Pin>(&operation)) return pin(*o, after), false;
+  if (const auto* o = std::get_if<op::Unpin>(&operation)) {
+    std::erase_if(leased_, [&](const Leased& held) { return held.lease == o->lease; });
+    return false;
+  }
+  if (const auto* o = std::get_if<op::SwapOut>(&operation)) {
+    if (granted != nullptr) start(o->req, o->transfer, true, *granted);
+    return true;
+  }
+  if (const auto* o = std::get_if<op::SwapIn>(&operation)) {
+    if (granted != nullptr) start(o->req, o->transfer, false, *granted);
+    return true;
+  }
+  Request* r = find(request_of(operation));
+  return r != nullptr && perform_own(*r, operation, result, before, after);
+}
+
+bool ContentOracle::perform_own(Request& r, const Operation& operation, const Result& result,
+                                const Snapshot& before, const Snapshot& after) {
+  if (const auto* hit = std::get_if<Hit>(&result)) {
+    r.hit_tokens = hit->hit_tokens;
+  } else if (const auto* append_o = std::get_if<op::Append>(&operation)) {
+    return append(r, append_o->tokens), false;
+  } else if (const auto* cache = std::get_if<op::Cache>(&operation)) {
+    if (std::min(cache->computed, r.num_tokens) > r.written) breach_of_caller_ = kNeverComputed;
+    return false;
+  } else if (const auto* allocate = std::get_if<op::Allocate>(&operation)) {
+    const auto* granted = std::get_if<Granted>(&result);
+    const RequestState* was = before.find(r.name);
+    const RequestState* now = after.find(r.name);
+    if (granted != nullptr && was != nullptr && now != nullptr) {
+      if (traits_.table_repointed()) note_kept(before, after);
+      grant(r, allocate->args, *granted, *was, *now);
+    }
+  } else if (const auto* advance_o = std::get_if<op::Advance>(&operation)) {
+    if (const RequestState* now = after.find(r.name)) advance(r, advance_o->computed, *now);
+  } else if (const auto* recycle = std::get_if<op::Recycle>(&operation)) {
+    r.processed = std::max<std::uint64_t>(r.processed, recycle->processed);
+  } else if (const auto* truncate = std::get_if<op::Truncate>(&operation)) {
+    r.written = std::min<std::uint64_t>(r.written, truncate->tokens);
+    r.draft_end = std::min<std::uint64_t>(r.draft_end, truncate->tokens);
+  } else if (std::holds_alternative<op::Free>(operation)) {
+    r.written = r.draft_end = r.state_end = r.last_state = r.reach = r.processed = r.hit_tokens = 0;
+    r.granted = r.on_host = false;
+  } else if (std::holds_alternative<op::Finish>(operation)) {
+    contiguous_.erase(r.name);
+    requests_.erase(requests_.begin() + (&r - requests_.data()));
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void ContentOracle::arrive(const op::Arrive& o) {
+  const auto at = position_of(requests_, o.req);
+  if (at != requests_.end() && at->name == o.req) return;
+  const auto id = static_cast<std::uint32_t>(names_.size());
+  names_.push_back(o.req);
+  const auto placed = requests_.insert(
+      at, Request{.name = o.req,
+                  .id = id,
+                  .digest = PrefixDigest(o.extra, std::max(config_.hash_block_size, 1U)),
+                  .encoder = id,
+                  .encoder_tokens = o.encoder_tokens,
+                  .prompt_tokens = static_cast<std::uint32_t>(o.tokens.size())});
+  append(*placed, o.tokens);
+}
+
+// Accepted drafts of the parent belong to the child, too; later ones do not.
+void ContentOracle::fork(const op::Fork& o) {
+  const Request* parent = find(o.req);
+  const auto at = position_of(requests_, o.child);
+  if (parent == nullptr || (at != requests_.end() && at->name == o.child)) return;
+  Request child = *parent;
+  child.name = o.child;
+  child.id = static_cast<std::uint32_t>(names_.size());
+  child.hit_tokens = 0;
+  child.draft_end = std::min<std::uint64_t>(child.draft_end, child.num_tokens);
+  names_.push_back(o.child);
+  contiguous_.place(o.child, child.num_tokens);
+  std::copy_n(contiguous_.rows(o.req), child.num_tokens, contiguous_.rows(o.child));
+  requests_.insert(at, std::move(child));
+}
+
+void ContentOracle::append(Request& r, const std::vector<TokenId>& tokens) {
+  if (tokens.empty()) return;
+  const std::uint32_t old = r.num_tokens;
+  r.num_tokens += static_cast<std::uint32_t>(tokens.size());
+  contiguous_.place(r.name, r.num_tokens);
+  std::uint64_t* rows = contiguous_.rows(r.name) + old;
+  for (const TokenId token : tokens) *rows++ = r.digest.next(token);
+}
+
+// Token axis: computed | hit | external | new (drafts last). The tokens behind the hit are computed
+// now.
+void ContentOracle::grant(Request& r, const AllocateArgs& args, const Granted& granted,
+                          const RequestState& was, const RequestState& now) {
+  const std::uint64_t limit = config_.max_model_len;
+  const bool admits = without_entries(was.tables);
+  const std::uint64_t hit = admits && args.use_lookup ? r.hit_tokens : 0;
+  const std::uint64_t start = was.computed + hit;
+  const std::uint64_t known = std::min(start + args.external, limit);
+  const std::uint64_t drafted = std::min(known + args.new_tokens, limit);
+  const std::uint64_t end = std::min<std::uint64_t>(drafted, r.num_tokens);
+  take(granted, was.tables, now.tables, hit);
+  const bool had_states = std::exchange(r.granted, true);
+  r.processed = std::max(r.processed, known - std::min<std::uint64_t>(args.in_flight, known));
+  if (admits ? was.computed > 0 : start > r.written) {
+    breach_of_caller_ = kNeverComputed;
+    return;
+  }
+  if (!admits) judge_states(r, was.tables, start, end);
+  if (admits) write_encoder_rows(r, now.tables);
+  write(r, now, start, end, false);
+  write(r, now, std::max<std::uint64_t>(end, start), drafted, true);
+  write_states(r, now.tables, start, std::min<std::uint64_t>(known, r.num_tokens));
+  write_states(r, now.tables, known, end);
+  const Chunk chunk{known, drafted, prefill_end_of(was, r.prompt_tokens)};
+  write_checkpoints(r, was.tables, now.tables, chunk, had_states);
+  r.written = std::max({r.written, hit, end});
+  r.draft_end = drafted;
+  r.reach = std::max(r.reach, drafted);
+}
+
+// Whoever points an entry at a block that is published shares what that block holds: it was held,
+// or it carried the key that it still carries.
+void ContentOracle::note_kept(const Snapshot& before, const Snapshot& after) {
+  const std::size_t n = std::min(before.blocks.size(), after.blocks.size());
+  kept_.assign(n, 0);
+  for (std::size_t b = 0; b < n; ++b) {
+    const BlockState& was = before.blocks[b];
+    const BlockState& now = after.blocks[b];
+    const bool same_key = was.hashed && now.hashed && was.key == now.key && was.group == now.group;
+    kept_[b] = was.ref_cnt > 0 || same_key ? 1 : 0;
+  }
+}
+
+// New blocks hold garbage; then all copies are made; only then is anything written.
+void ContentOracle::take(const Granted& granted, const Tables& was, const Tables& now,
+                         std::uint64_t hit_tokens) {
+  for (GroupId g = 0; g < now.size() && g < config_.groups.size(); ++g) {
+    const GroupConfig& group = config_.groups[g];
+    static const std::vector<BlockId> kNone;
+    const std::vector<BlockId>& old = g < was.size() ? was[g] : kNone;
+    const std::uint64_t whole = hit_tokens / group.block_size;
+    const std::uint64_t found =
+        traits_.keys_are_partial() ? ceil_div<std::uint64_t>(hit_tokens, group.block_size) : whole;
+    const std::size_t from = old.empty() ? static_cast<std::size_t>(found) : old.size();
+    for (std::size_t i = from; i < now[g].size(); ++i) {
+      const bool moved = moves_state(group) && std::ranges::find(old, now[g][i]) != old.end();
+      const bool kept = now[g][i] < kept_.size() && kept_[now[g][i]] != 0;
+      if (!moved && !kept) device_.poison(now[g][i]);
+    }
+  }
+  copy(granted);
+}
+
+void ContentOracle::copy(const Granted& granted) {
+  for (const Copy& copy : granted.copies) device_.poison(copy.to);
+  for (const Copy& copy : granted.copies) device_.copy(copy.from, device_, copy.to);
+}
+
+// Accepted drafts were computed with the right tokens before them: their rows are right after all.
+void ContentOracle::advance(Request& r, std::uint32_t computed, const RequestState& now) {
+  if (computed <= r.written) return;
+  if (computed > r.num_tokens || computed > r.draft_end) {
+    breach_of_caller_ = kNeverComputed;
+    return;
+  }
+  write(r, now, r.written, computed, false);
+  write_states(r, tables_of(r, now), r.written, computed);
+  // That was written when it was granted, and is only known now.
+  for (Leased& held : leased_) held.rows = device_.rows(held.block);
+  r.written = computed;
+}
+
+// The target is garbage until the transfer lands.
+void ContentOracle::start(const std::string& req, const std::string& name, bool out,
+                          const Granted& granted) {
+  for (const Copy& copy : granted.copies) (out ? host_ : device_).poison(copy.to);
+  transfers_.push_back({name, req, out, granted.copies});
+}
+
+void ContentOracle::complete(const op::Complete& o) {
+  const auto at = std::ranges::find(transfers_, o.transfer, &Transfer::name);
+  if (at == transfers_.end()) return;
+  const Transfer transfer = *at;
+  transfers_.erase(at);
+  Request* r = find(transfer.req);
+  if (!o.ok || r == nullptr) return;
+  for (const Copy& copy : transfer.copies) {
+    if (transfer.out) {
+      host_.copy(copy.from, device_, copy.to);
+    } else {
+      device_.copy(copy.from, host_, copy.to);
+    }
+  }
+  r->on_host = transfer.out;
+  if (transfer.out) r->hit_tokens = 0;
+}
+
+// A state goes on in its place, whoever else holds that, until its block is complete and published:
+// of states only those are read under a lease.
+void ContentOracle::pin(const op::Pin& o, const Snapshot& after) {
+  const bool states = std::ranges::any_of(
+      config_.groups, [](const GroupConfig& group) { return group.kind == LayerKind::mamba; });
+  for (const BlockId block : o.blocks) {
+    if (!device_.has(block)) continue;
+    const BlockState& state = after.blocks[block];
+    const bool complete = state.hashed && state.group < config_.groups.size() &&
+                          state.prefix_tokens > 0 &&
+                          state.prefix_tokens % config_.groups[state.group].block_size == 0;
+    if (!states || complete) leased_.push_back({o.lease, block, device_.rows(block)});
+  }
+}
+
+// A chunk begins with the state of its first token, and where states move it leaves one: that of
+// its last token, in the place of the one that the chunk before left in the same block.
+void ContentOracle::judge_states(const Request& r, const Tables& tables, std::uint64_t start,
+                                 std::uint64_t end) {
+  if (!config_.enable_caching || end <= start) return;
+  for (GroupId g = 0; g < config_.groups.size() && g < tables.size(); ++g) {
+    const GroupConfig& group = config_.groups[g];
+    if (group.kind != LayerKind::mamba) continue;
+    if (start > 0 && start < r.state_end) {
+      const std::uint64_t index = (start - 1) / group.block_size;
+      const bool there = index < tables[g].size() && device_.has(tables[g][index]) &&
+                         device_.row(tables[g][index], 0).digest == digest_of(r, g, start - 1);
+      if (!there) breach_of_caller_ = kStateMovedBack;
+    }
+    const std::uint64_t from = std::max(start, r.state_end);
+    const bool in_one_go = end - start <= 1 + std::uint64_t{group.speculative_blocks};
+    // The block of `from` has a place for its state, because a grant ended there or drafts did.
+    const bool waits = from % group.block_size != 0 || r.reach > from;
+    const bool leaves = end > (from / group.block_size + 1) * group.block_size;
+    if (moves_state(group) && !in_one_go && waits && leaves) {
+      breach_of_caller_ = kUnalignedChunk;
+    }
+  }
+}
+
+void ContentOracle::write_states(Request& r, const Tables& tables, std::uint64_t from,
+                                 std::uint64_t to) {
+  if (from >= to) return;
+  r.state_end = std::max(r.state_end, to);
+  r.last_state = to;
+  ShadowStore& store = store_of(r);
+  for (GroupId g = 0; g < tables.size() && g < config_.groups.size(); ++g) {
+    const GroupConfig& group = config_.groups[g];
+    if (group.kind != LayerKind::mamba) continue;
+    const auto write_state = [&](std::uint64_t length) {
+      const std::uint64_t index = (length - 1) / group.block_size;
+      if (index >= tables[g].size() || !store.has(tables[g][index])) return;
+      store.row(tables[g][index], 0) = {digest_of(r, g, length - 1), r.id,
+                                        static_cast<std::uint32_t>(length - 1)};
+    };
+    const bool each = !moves_state(group) || to - from <= 1 + group.speculative_blocks;
+    for (std::uint64_t end = (from / group.block_size + 1) * group.block_size; each && end <= to;
+         end += group.block_size) {
+      write_state(end);
+    }
+    write_state(to);
+  }
+}
+
+// The state at a checkpoint, besides the running one.
+void ContentOracle::write_checkpoints(const Request& r, const Tables& was, const Tables& now,
+                                      const Chunk& chunk, bool had_states) {
+  static const std::vector<BlockId> kNone;
+  for (GroupId g = 0; g < now.size() && g < config_.groups.size(); ++g) {
+    if (!moves_state(config_.groups[g])) continue;
+    const std::vector<BlockId>& table = g < was.size() ? was[g] : kNone;
+    const auto at = checkpoint_of(config_, config_.groups[g], table, chunk, had_states);
+    if (!at || at->position >= now[g].size() || !device_.has(now[g][at->position])) continue;
+    const bool known = at->tokens <= r.num_tokens;  // else it is that of a draft
+    device_.row(now[g][at->position], 0) = {
+        known ? digest_of(r, g, at->tokens - 1) : device_.garbage(), r.id,
+        static_cast<std::uint32_t>(at->tokens - 1)};
+  }
+}
+
+namespace {
+
+/// Whether a key that is announced is taken back in the same answer.
+bool takes_back(const std::vector<Event>& events, GroupId group, const StoredBlock& stored) {
+  return std::ranges::any_of(events, [&](const Event& event) {
+    const auto* removed = std::get_if<event::Removed>(&event);
+    return removed != nullptr && removed->group == group && removed->block == stored.block &&
+           removed->prefix_tokens == stored.prefix_tokens;
+  });
+}
+
+}  // namespace
+
+Finding ContentOracle::check_published(const Operation& operation, const Outcome& outcome) const {
+  if (outcome.events.empty()) return std::nullopt;
+  const auto r = position_of(requests_, request_of(operation));
+  if (r == requests_.end() || r->name != request_of(operation)) return std::nullopt;
+  for (const Event& event : outcome.events) {
+    const auto* stored = std::get_if<event::Stored>(&event);
+    if (stored == nullptr || stored->group >= config_.groups.size()) continue;
+    if (config_.groups[stored->group].kind != LayerKind::mamba) continue;
+    for (const StoredBlock& block : stored->blocks) {
+      if (!device_.has(block.block) || block.prefix_tokens == 0) continue;
+      if (takes_back(outcome.events, stored->group, block)) continue;
+      if (block.prefix_tokens > r->num_tokens) continue;
+      const Row& row = device_.row(block.block, 0);
+      if (row.digest == digest_of(*r, stored->group, block.prefix_tokens - 1)) continue;
+      return say("block ", block.block, " of group ", stored->group,
+                 " was published as the state of ", r->name, " after ", block.prefix_tokens,
+                 " tokens, and holds ",
+                 row.writer == Row::kNobody
+                     ? std::string("poison")
+                     : say("that of ", names_[row.writer], " after ", row.position + 1));
+    }
+  }
+  return std::nullopt;
+}
+
+void ContentOracle::write(const Request& r, const RequestState& now, std::uint64_t from,
+                          std::uint64_t to, bool draft) {
+  const Tables& tables = tables_of(r, now);
+  ShadowStore& store = store_of(r);
+  for (GroupId g = 0; g < tables.size() && g < config_.groups.size(); ++g) {
+    if (!reads_tokens(g)) continue;
+    const std::uint64_t block_size = config_.groups[g].block_size;
+    const std::uint64_t* const rows = draft || from >= to ? nullptr : contiguous_.rows(r.name);
+    for (std::uint64_t position = from; position < to; ++position) {
+      const std::uint64_t index = position / block_size;
+      if (index >= tables[g].size()) break;
+      const BlockId block = tables[g][index];
+      if (!store.has(block)) continue;
+      const std::uint64_t digest = draft ? store.garbage() : of_group(rows[position], g);
+      store.row(block, position % block_size) = {digest, r.id,
+                                                 static_cast<std::uint32_t>(position)};
+    }
+  }
+}
+
+}  // namespace kvproof::properties

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// The content oracle: every request must read its own bytes through the observed block tables.
+//
+// Model:   a shadow store outside the subject, one per tier. For each slot it knows which request
+//          wrote which token of which prefix for which group; the contiguous cache holds the rows
+//          that each request must read.
+//          Blocks handed out are poisoned, copies are made, a grant writes its tokens, drafts write
+//          garbage until they are accepted, a transfer moves rows when it lands.
+// Reads:   attention reads the tokens that its group has not skipped (layer_rules.h); cross
+//          attention reads all encoder rows; Mamba reads the states that a lookup hands over.
+// States:  a grant writes the state of its last token into the block of that token, and of each
+//          block that it completes where the kernel keeps those (mode all, or a token and its
+//          drafts). A state that is published must be that of the tokens of its key. The running
+//          state is read where its token lies, unless drafts are out: then no table says which.
+// Leases:  what a block holds when a lease is given must stand there until it is returned.
+// Leaves out: any knowledge of a subject. The oracle sees operations, outcomes and tables, so it
+//          works for all subjects. It catches a stale hash, a double owner, a hit past a hole.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "properties/caller/traits.h"
+#include "properties/laws/extent.h"
+#include "properties/laws/prefix_digest.h"
+#include "properties/shadow/content_store.h"
+#include "reference/config.h"
+#include "reference/operations.h"
+#include "reference/outcomes.h"
+#include "reference/snapshot.h"
+#include "reference/support/say.h"
+
+namespace kvproof::properties {
+
+/// The caller's mistakes.
+inline constexpr std::string_view kNeverComputed = "tokens that were never computed";
+inline constexpr std::string_view kUnalignedChunk =
+    "a chunk that leaves a block in which another one ended, with more than a token and its drafts";
+inline constexpr std::string_view kStateMovedBack = "a chunk from a state that is gone";
+
+class ContentOracle {
+ public:
+  /// @param traits whether a table may name the block of equal content that is published already,
+  /// and whether a request may go on in the block in which its hit ends
+  explicit ContentOracle(const CacheConfig& config, const Traits& traits = {});
+
+  /// Follows one operation. @return what some request would read wrongly after it
+  Finding follow(const Operation& operation, const Outcome& outcome, const Snapshot& before,
+                 const Snapshot& after);
+
+  /// What the caller did wrong: from then on it is its fault what a request reads, and the oracle
+  /// reports nothing. Empty = nothing.
+  [[nodiscard]] std::string_view breach_of_caller() const { return breach_of_caller_; }
+
+ private:
+  using Tables = std::vector<std::vector<BlockId>>;
+
+  struct Request {
+    std::string name;
+    std::uint32_t id = 0;  // index into names_
+    PrefixDigest digest;
+    std::uint64_t encoder = 0;  // whose encoder rows it reads: its own, a child its parent's
+    std::uint32_t encoder_tokens = 0;
+    std::uint32_t num_tokens = 0;
+    std::uint32_t prompt_tokens = 0;
+    bool granted = false;          // whether it had a grant since its admission
+    std::uint64_t written = 0;     // [tokens] so many leading ones must read right
+    std::uint64_t draft_end = 0;   // [tokens] slots [written, draft_end) hold this request's drafts
+    std::uint64_t state_end = 0;   // [tokens] of the longest Mamba state that was written
+    std::uint64_t last_state = 0;  // [tokens] of the one that was written last: the running one
+    std::uint64_t reach = 0;       // [tokens] of the longest grant since admission, with drafts
+    std::uint64_t processed = 0;   // [tokens] that recycling took as computed: skipped for good
+    std::uint32_t hit_tokens = 0;  // found by the last lookup
+    bool on_host = false;          // its rows are read in the host tier
+  };
+
+  struct Transfer {
+    std::string name;
+    std::string req;
+    bool out = false;
+    std::vector<Copy> copies;
+  };
+
+  /// A block under a lease, and the rows that it had when the lease was given.
+  struct Leased {
+    std::string lease;
+    BlockId block = kNullBlock;
+    std::vector<Row> rows;
+  };
+
+  bool perform(const Operation& operation, const Result& result, const Snapshot& before,
+               const Snapshot& after);
+  bool perform_own(Request& r, const Operation& operation, const Result& result,
+                   const Snapshot& before, const Snapshot& after);
+  Request* find(std::string_view name);
+  void arrive(const op::Arrive& o);
+  void fork(const op::Fork& o);
+  void append(Request& r, const std::vector<TokenId>& tokens);
+  void grant(Request& r, const AllocateArgs& args, const Granted& granted, const RequestState& was,
+             const RequestState& now);
+  void take(const Granted& granted, const Tables& was, const Tables& now, std::uint64_t hit_tokens);
+  void copy(const Granted& granted);
+  void note_kept(const Snapshot& before, const Snapshot& after);
+  void advance(Request& r, std::uint32_t computed, const RequestState& now);
+  void start(const std::string& req, const std::string& name, bool out, const Granted& granted);
+  void complete(const op::Complete& o);
+  void pin(const op::Pin& o, const Snapshot& after);
+  Finding check_leases() const;
+  Finding check_published(const Operation& operation, const Outcome& outcome) const;
+  void write_checkpoints(const Request& r, const Tables& was, const Tables& now, const Chunk& chunk,
+                         bool had_states);
+  void write_states(Request& r, const Tables& tables, std::uint64_t from, std::uint64_t to);
+  void judge_states(const Request& r, const Tables& tables, std::uint64_t start, std::uint64_t end);
+  void write(const Request& r, const RequestState& now, std::uint64_t from, std::uint64_t to,
+             bool draft);
+  void write_encoder_rows(const Request& r, const Tables& tables);
+
+  [[nodiscard]] const Tables& tables_of(const Request& r, const RequestState& state) const;
+  [[nodiscard]] ShadowStore& store_of(const Request& r) { return r.on_host ? host_ : device_; }
+  [[nodiscard]] bool reads_tokens(GroupId group) const;
+  [[nodiscard]] std::uint64_t digest_of(const Request& r, GroupId group,
+                                        std::uint64_t position) const;
+  Finding check_request(const Request& r, const RequestState& state);
+  Finding check_read(const Request& r, GroupId group, const std::vector<BlockId>& table);
+  Finding check_hit(const Request& r, const Hit& hit);
+  Finding check_row(const Request& r, GroupId group, std::uint64_t position,
+                    const std::vector<BlockId>& table, std::uint64_t offset);
+  Finding check_range(const Request& r, GroupId group, std::uint64_t from, std::uint64_t to,
+                      const std::vector<BlockId>& table);
+
+  CacheConfig config_;
+  Traits traits_;
+  std::vector<std::uint8_t> kept_;  // shape [num_blocks]: the grant has taken it with its content
+  ShadowStore device_;
+  ShadowStore host_;
+  ContiguousRows contiguous_;
+  std::vector<Request> requests_;  // sorted by name
+  std::vector<Transfer> transfers_;
+  std::vector<Leased> leased_;
+  std::vector<std::string> names_;  // the names of all requests that ever arrived
+  std::string_view breach_of_caller_;
+};
+
+}  // namespace kvproof::properties
