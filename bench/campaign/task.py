@@ -20,7 +20,8 @@ sys.path.append(str(CHECKOUT / "reference" / "support"))
 from kvproof_support import tasks  # noqa: E402
 from kvproof_support.files import InputError  # noqa: E402
 
-FOREIGN, LIVE, FUZZ = (CHECKOUT / "properties" / name for name in ("foreign", "live", "fuzz"))
+FOREIGN, LIVE, FUZZ = (CHECKOUT / "properties" / name
+                       for name in ("foreign", "foreign/live", "sources/fuzz"))
 # Metrics that tell a clock or a machine, and the memory of a search, which its threads share.
 CLOCKS = {"seconds", "wall_seconds", "seconds_to_kill", "operations_per_second",
           "steps_per_second", "peak_rss_bytes", "bytes_per_state"}

@@ -59,7 +59,7 @@ TEST(Explain, GivesTheCausesThatAreCountedByHand) {
       "block was evicted at operation 4 for a call of evict",
       "1 a 0/5 caching_off",
   };
-  const auto lookups = explained(kFolder + "explain/explained.jsonl");
+  const auto lookups = explained(kFolder + "story/explained.jsonl");
   EXPECT_EQ(lines_of(lookups), expected);
   ASSERT_EQ(lookups.size(), expected.size());
   EXPECT_EQ(lookups[8].kept_by_twice, 4U) << "the block left only just before";
@@ -70,7 +70,7 @@ TEST(Explain, FindsTheHitOfEveryRecordedLookup) {
   std::uint64_t lookups = 0;
   std::uint64_t hits = 0;
   std::vector<std::uint64_t> by_cause(std::size(kCauses));
-  for (const auto& file : std::filesystem::directory_iterator(kFolder + "traces/vectors")) {
+  for (const auto& file : std::filesystem::directory_iterator(kFolder + "sources/traces/vectors")) {
     for (const Explained& e : explained(file.path().string())) {
       ASSERT_NE(e.cause, Cause::unexplained) << file.path() << ' ' << line_of(e);
       ASSERT_LE(e.hit, e.tokens);
@@ -108,9 +108,9 @@ TEST(Explain, ExplainsTheAdmissionsOfARun) {
       "61 d 8/9 last_token: no more than 8 tokens may hit",
       "80 e 8/9 last_token: no more than 8 tokens may hit",
   };
-  const std::string sound = kFolder + "live/runs/sound.jsonl";
+  const std::string sound = kFolder + "shadow/runs/sound.jsonl";
   EXPECT_TRUE(live::is_run(sound));
-  EXPECT_FALSE(live::is_run(kFolder + "explain/explained.jsonl"));
+  EXPECT_FALSE(live::is_run(kFolder + "story/explained.jsonl"));
   EXPECT_EQ(lines_of(live::explain_run(sound).lookups), expected);
 }
 

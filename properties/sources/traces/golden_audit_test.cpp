@@ -52,7 +52,7 @@ void audit_file(const fs::path& file, const optimized::SubjectRow& row, Tour& to
 
 TEST(GoldenAudit, NoOracleObjectsToTheCallsOfARealEngine) {
   Tour tour;
-  audit_file(fs::path(KVPROOF_SOURCE_DIR) / "properties" / "traces" / "recordings",
+  audit_file(fs::path(KVPROOF_SOURCE_DIR) / "properties" / "sources" / "traces" / "recordings",
              *optimized::find_subject("naive"), tour);
   std::cout << tour.traces << " traces with " << tour.counts.operations << " operations audited, "
             << tour.skipped << " traces of other managers skipped\n";

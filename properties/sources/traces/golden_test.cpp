@@ -33,8 +33,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kRecordings = fs::path(KVPROOF_SOURCE_DIR) / "properties" / "traces" / "recordings";
-const fs::path kVectors = fs::path(KVPROOF_SOURCE_DIR) / "properties" / "traces" / "vectors";
+const fs::path kRecordings =
+    fs::path(KVPROOF_SOURCE_DIR) / "properties" / "sources" / "traces" / "recordings";
+const fs::path kVectors =
+    fs::path(KVPROOF_SOURCE_DIR) / "properties" / "sources" / "traces" / "vectors";
 
 std::vector<TraceVerdict> replay(const fs::path& file, const optimized::SubjectRow& row) {
   GoldenReader reader(file.string());
