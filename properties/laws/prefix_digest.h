@@ -2,10 +2,10 @@
 // The 64-bit identity of the bytes at one token position: they depend on all tokens up to it and on
 // the extra keys.
 //
-// Model:   d(p) = mix(d(p-1), token at p); at the first token of a hash unit the unit's typed extra
-//          keys are mixed in before: adapter and its path, images and embedded rows that overlap it
-//          with their offset from its start, and salt and layout for unit 0. So d is equal at the
-//          ends of two units exactly if their blocks may be shared.
+// Model:   the chain of reference/identity.h. Before the first token of a hash unit the unit's
+//          typed extra keys are linked in: adapter and its path, images and embedded rows that
+//          overlap it with their offset from its start, and salt and layout for unit 0. So it is
+//          equal at the ends of two units exactly if their blocks may be shared.
 // Source:  operations alone. It is not the hash of any allocator.
 #pragma once
 
@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "reference/mix64.h"
+#include "reference/identity.h"
 #include "reference/operations.h"
 
 namespace kvproof::properties {
@@ -65,13 +65,13 @@ class PrefixDigest {
     for (char c : text) mix(static_cast<unsigned char>(c));
   }
 
-  void mix(std::uint64_t value) { state_ = mix64((state_ ^ mix64(value + kMixStep)) + kMixStep); }
+  void mix(std::uint64_t value) { state_ = link(state_, value); }
 
   std::shared_ptr<const ExtraKeys> extra_;  // copies of the digest share it
   std::uint32_t unit_tokens_;
   std::uint32_t lookahead_;
   std::uint32_t position_ = 0;  // [tokens] taken so far
-  std::uint64_t state_ = 0;
+  Identity state_ = kEmptyPrefix;
 };
 
 /// The identities of the hash units of a sequence: of all tokens up to the end of a unit, and of
@@ -85,7 +85,7 @@ class UnitDigest {
 
   /// Takes the next token of the sequence. If that makes a unit known, its identity is appended.
   void next(TokenId token, std::vector<std::uint64_t>& units) {
-    for (std::uint64_t& unit : open_) unit = mix64(unit ^ mix64(static_cast<std::uint32_t>(token)));
+    for (std::uint64_t& unit : open_) unit = link(unit, token);
     const std::uint64_t prefix = prefix_.next(token);
     const std::uint32_t taken = prefix_.num_tokens();
     if (taken % unit_tokens_ == 0) open_.push_back(prefix);
