@@ -6,7 +6,7 @@
 //          not pay for them.
 // Source:  vLLM v1 single_type_kv_cache_manager.py and kv_cache_interface.py, at 0.22, 0.24 and
 //          0.33.
-// Leaves out: context parallelism, sinks.
+// Leaves out: context parallelism.
 #pragma once
 
 #include <array>
@@ -20,7 +20,53 @@ namespace kvproof {
 /// Leading tokens [tokens] that no later token of the group reads once `computed` ones are cached:
 /// full 0; window max(0, n-w+1), which counts the token about to be computed; chunked n/c*c; Mamba
 /// n-1, as only the last state matters.
-[[nodiscard]] std::uint64_t skipped_tokens(const GroupConfig& group, std::uint64_t computed);
+[[nodiscard]] constexpr std::uint64_t skipped_tokens(const GroupConfig& group,
+                                                     std::uint64_t computed) {
+  switch (group.kind) {
+    case LayerKind::sliding_window:
+      return computed >= group.window ? computed - group.window + 1 : 0;
+    case LayerKind::chunked_local: return computed / group.chunk * group.chunk;
+    case LayerKind::mamba: return computed > 0 ? computed - 1 : 0;
+    default: return 0;
+  }
+}
+
+/// How far a request is. [tokens]
+struct Progress {
+  std::uint64_t computed = 0;  // what is skipped behind them is skipped for good
+  std::uint64_t cached = 0;    // that lie in slots
+  std::uint64_t prompt = 0;
+  std::uint64_t encoder = 0;  // whose rows lie in slots
+  std::uint64_t sinks = 0;    // leading ones that are never skipped
+};
+
+/// What is read of one request in the slots of one group: positions [0, kept) and [from, to). Of
+/// states only the last is, that of the first `to` tokens. Cross attention counts encoder rows.
+/// @pre kept <= to
+struct Reads {
+  std::uint64_t kept = 0;
+  std::uint64_t from = 0;
+  std::uint64_t to = 0;
+
+  [[nodiscard]] constexpr bool has(std::uint64_t position) const {
+    return position < kept || (position >= from && position < to);
+  }
+};
+
+/// R-SWA reads the prompt, and a window behind it. A ring is read by its own request alone.
+[[nodiscard]] constexpr Reads reads_of(const GroupConfig& group, const Progress& now) {
+  switch (group.kind) {
+    case LayerKind::cross: return {0, 0, now.encoder};
+    case LayerKind::ring: return {};
+    case LayerKind::mamba: return {0, skipped_tokens(group, now.cached), now.cached};
+    case LayerKind::rswa: {
+      const std::uint64_t kept = now.prompt < now.cached ? now.prompt : now.cached;
+      const std::uint64_t window = now.computed > group.window ? now.computed - group.window : 0;
+      return {kept, kept > window ? kept : window, now.cached};
+    }
+    default: return {now.sinks, skipped_tokens(group, now.computed), now.cached};
+  }
+}
 
 /// As skipped_tokens(), but counted from recycle_basis().
 [[nodiscard]] std::uint64_t recyclable_tokens(const Profile& profile, const GroupConfig& group,

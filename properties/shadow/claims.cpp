@@ -10,7 +10,7 @@ namespace kvproof::live {
 
 void Judge::take(const event::Request& event) {
   Asked asked;
-  asked.base = mix64(kMixStep);
+  asked.base = kEmptyPrefix;
   for (const char c : event.keys) asked.base = link(asked.base, static_cast<TokenId>(c));
   asked.tables = std::make_shared<Tables>(header_.groups.size());
   asked.chain.reserve(event.tokens.size());

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps the shadow store up to date: writes the rows that a step would compute, and moves the rows
+// Keeps the slots up to date: writes the rows that a step would compute, and moves the rows
 // that a transfer moves.
 #include "properties/shadow/content_oracle.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "reference/layer_rules.h"
 #include "reference/operations.h"
 
 namespace kvproof::properties {
@@ -82,7 +81,7 @@ bool ContentOracle::perform(const Operation& operation, const Result& result,
   const auto* granted = std::get_if<Granted>(&result);
   if (std::holds_alternative<op::Take>(operation)) {
     for (std::size_t g = 0; granted != nullptr && g < granted->blocks.size(); ++g) {
-      for (BlockId block : granted->blocks[g]) device_.poison(block);
+      for (BlockId block : granted->blocks[g]) device_.clear(block);
     }
     return true;
   }
@@ -243,14 +242,14 @@ void ContentOracle::take(const Granted& granted, const Tables& was, const Tables
     for (std::size_t i = from; i < now[g].size(); ++i) {
       const bool moved = moves_state(group) && std::ranges::find(old, now[g][i]) != old.end();
       const bool kept = now[g][i] < kept_.size() && kept_[now[g][i]] != 0;
-      if (!moved && !kept) device_.poison(now[g][i]);
+      if (!moved && !kept) device_.clear(now[g][i]);
     }
   }
   copy(granted);
 }
 
 void ContentOracle::copy(const Granted& granted) {
-  for (const Copy& copy : granted.copies) device_.poison(copy.to);
+  for (const Copy& copy : granted.copies) device_.clear(copy.to);
   for (const Copy& copy : granted.copies) device_.copy(copy.from, device_, copy.to);
 }
 
@@ -264,14 +263,14 @@ void ContentOracle::advance(Request& r, std::uint32_t computed, const RequestSta
   write(r, now, r.written, computed, false);
   write_states(r, tables_of(r, now), r.written, computed);
   // That was written when it was granted, and is only known now.
-  for (Leased& held : leased_) held.rows = device_.rows(held.block);
+  for (Leased& held : leased_) held.slots = held_by(held.block);
   r.written = computed;
 }
 
 // The target is garbage until the transfer lands.
 void ContentOracle::start(const std::string& req, const std::string& name, bool out,
                           const Granted& granted) {
-  for (const Copy& copy : granted.copies) (out ? host_ : device_).poison(copy.to);
+  for (const Copy& copy : granted.copies) (out ? host_ : device_).clear(copy.to);
   transfers_.push_back({name, req, out, granted.copies});
 }
 
@@ -304,7 +303,7 @@ void ContentOracle::pin(const op::Pin& o, const Snapshot& after) {
     const bool complete = state.hashed && state.group < config_.groups.size() &&
                           state.prefix_tokens > 0 &&
                           state.prefix_tokens % config_.groups[state.group].block_size == 0;
-    if (!states || complete) leased_.push_back({o.lease, block, device_.rows(block)});
+    if (!states || complete) leased_.push_back({o.lease, block, held_by(block)});
   }
 }
 
@@ -317,9 +316,8 @@ void ContentOracle::judge_states(const Request& r, const Tables& tables, std::ui
     const GroupConfig& group = config_.groups[g];
     if (group.kind != LayerKind::mamba) continue;
     if (start > 0 && start < r.state_end) {
-      const std::uint64_t index = (start - 1) / group.block_size;
-      const bool there = index < tables[g].size() && device_.has(tables[g][index]) &&
-                         device_.row(tables[g][index], 0).digest == digest_of(r, g, start - 1);
+      const auto slots = slots_of(device_, tables[g], (start - 1) / group.block_size);
+      const bool there = !slots.empty() && slots[0].identity == identity_of(r, g, start - 1);
       if (!there) breach_of_caller_ = kStateMovedBack;
     }
     const std::uint64_t from = std::max(start, r.state_end);
@@ -338,15 +336,12 @@ void ContentOracle::write_states(Request& r, const Tables& tables, std::uint64_t
   if (from >= to) return;
   r.state_end = std::max(r.state_end, to);
   r.last_state = to;
-  ShadowStore& store = store_of(r);
   for (GroupId g = 0; g < tables.size() && g < config_.groups.size(); ++g) {
     const GroupConfig& group = config_.groups[g];
     if (group.kind != LayerKind::mamba) continue;
     const auto write_state = [&](std::uint64_t length) {
-      const std::uint64_t index = (length - 1) / group.block_size;
-      if (index >= tables[g].size() || !store.has(tables[g][index])) return;
-      store.row(tables[g][index], 0) = {digest_of(r, g, length - 1), r.id,
-                                        static_cast<std::uint32_t>(length - 1)};
+      const auto slots = slots_of(tier_of(r), tables[g], (length - 1) / group.block_size);
+      if (!slots.empty()) slots[0] = slot_of(r, g, length - 1);
     };
     const bool each = !moves_state(group) || to - from <= 1 + group.speculative_blocks;
     for (std::uint64_t end = (from / group.block_size + 1) * group.block_size; each && end <= to;
@@ -365,11 +360,9 @@ void ContentOracle::write_checkpoints(const Request& r, const Tables& was, const
     if (!moves_state(config_.groups[g])) continue;
     const std::vector<BlockId>& table = g < was.size() ? was[g] : kNone;
     const auto at = checkpoint_of(config_, config_.groups[g], table, chunk, had_states);
-    if (!at || at->position >= now[g].size() || !device_.has(now[g][at->position])) continue;
-    const bool known = at->tokens <= r.num_tokens;  // else it is that of a draft
-    device_.row(now[g][at->position], 0) = {
-        known ? digest_of(r, g, at->tokens - 1) : device_.garbage(), r.id,
-        static_cast<std::uint32_t>(at->tokens - 1)};
+    if (!at) continue;
+    const auto slots = slots_of(device_, now[g], at->position);
+    if (!slots.empty()) slots[0] = slot_of(r, g, at->tokens - 1);
   }
 }
 
@@ -398,36 +391,52 @@ Finding ContentOracle::check_published(const Operation& operation, const Outcome
       if (!device_.has(block.block) || block.prefix_tokens == 0) continue;
       if (takes_back(outcome.events, stored->group, block)) continue;
       if (block.prefix_tokens > r->num_tokens) continue;
-      const Row& row = device_.row(block.block, 0);
-      if (row.digest == digest_of(*r, stored->group, block.prefix_tokens - 1)) continue;
+      const Slot& slot = device_.of(block.block)[0];
+      if (slot.identity == identity_of(*r, stored->group, block.prefix_tokens - 1)) continue;
       return say("block ", block.block, " of group ", stored->group,
                  " was published as the state of ", r->name, " after ", block.prefix_tokens,
                  " tokens, and holds ",
-                 row.writer == Row::kNobody
+                 slot.writer == Slot::kNobody
                      ? std::string("poison")
-                     : say("that of ", names_[row.writer], " after ", row.position + 1));
+                     : say("that of ", names_[slot.writer], " after ", slot.at + 1));
     }
   }
   return std::nullopt;
 }
 
-void ContentOracle::write(const Request& r, const RequestState& now, std::uint64_t from,
-                          std::uint64_t to, bool draft) {
-  const Tables& tables = tables_of(r, now);
-  ShadowStore& store = store_of(r);
-  for (GroupId g = 0; g < tables.size() && g < config_.groups.size(); ++g) {
-    if (!reads_tokens(g)) continue;
-    const std::uint64_t block_size = config_.groups[g].block_size;
-    const std::uint64_t* const rows = draft || from >= to ? nullptr : contiguous_.rows(r.name);
-    for (std::uint64_t position = from; position < to; ++position) {
-      const std::uint64_t index = position / block_size;
-      if (index >= tables[g].size()) break;
-      const BlockId block = tables[g][index];
-      if (!store.has(block)) continue;
-      const std::uint64_t digest = draft ? store.garbage() : of_group(rows[position], g);
-      store.row(block, position % block_size) = {digest, r.id,
-                                                 static_cast<std::uint32_t>(position)};
+// Each position of a range is written where the table says, as far as there are blocks.
+template <class IdentityAt>
+void ContentOracle::fill(TierSlots& tier, const Request& r, const std::vector<BlockId>& table,
+                         std::uint64_t block_size, std::uint64_t from, std::uint64_t to,
+                         IdentityAt identity_at) {
+  for (std::uint64_t position = from; position < to;) {
+    const std::uint64_t begin = position - position % block_size;
+    const std::uint64_t stop = std::min(to, begin + block_size);
+    const auto slots = slots_of(tier, table, begin / block_size);
+    for (; position < stop && !slots.empty(); ++position) {
+      slots[position - begin] = {identity_at(position), static_cast<std::uint32_t>(position), r.id};
     }
+    position = stop;
+  }
+}
+
+void ContentOracle::write(const Request& r, const RequestState& now, std::uint64_t from,
+                          std::uint64_t to, bool drafts) {
+  if (from >= to) return;
+  const Tables& tables = tables_of(r, now);
+  const Identity* const chain = contiguous_.rows(r.name);
+  for (GroupId g = 0; g < tables.size() && g < config_.groups.size(); ++g) {
+    if (!is_written_again(config_.groups[g].kind)) continue;
+    fill(tier_of(r), r, tables[g], config_.groups[g].block_size, from, to,
+         [&](std::uint64_t position) { return drafts ? draft() : in_group(chain[position], g); });
+  }
+}
+
+void ContentOracle::write_encoder_rows(const Request& r, const Tables& tables) {
+  for (GroupId g = 0; g < tables.size() && g < config_.groups.size(); ++g) {
+    if (config_.groups[g].kind != LayerKind::cross) continue;
+    fill(device_, r, tables[g], config_.groups[g].block_size, 0, r.encoder_tokens,
+         [&](std::uint64_t position) { return identity_of(r, g, position); });
   }
 }
 

@@ -25,8 +25,10 @@
 #include "properties/caller/traits.h"
 #include "properties/laws/extent.h"
 #include "properties/laws/prefix_digest.h"
-#include "properties/shadow/content_store.h"
+#include "properties/shadow/contiguous_rows.h"
+#include "properties/shadow/slots.h"
 #include "reference/config.h"
+#include "reference/layer_rules.h"
 #include "reference/operations.h"
 #include "reference/outcomes.h"
 #include "reference/snapshot.h"
@@ -56,6 +58,8 @@ class ContentOracle {
 
  private:
   using Tables = std::vector<std::vector<BlockId>>;
+  using Slot = live::Slot;
+  using TierSlots = live::TierSlots;
 
   struct Request {
     std::string name;
@@ -83,11 +87,11 @@ class ContentOracle {
     std::vector<Copy> copies;
   };
 
-  /// A block under a lease, and the rows that it had when the lease was given.
+  /// A block under a lease, and what its slots held when the lease was given.
   struct Leased {
     std::string lease;
     BlockId block = kNullBlock;
-    std::vector<Row> rows;
+    std::vector<Slot> slots;
   };
 
   bool perform(const Operation& operation, const Result& result, const Snapshot& before,
@@ -116,14 +120,29 @@ class ContentOracle {
   void write(const Request& r, const RequestState& now, std::uint64_t from, std::uint64_t to,
              bool draft);
   void write_encoder_rows(const Request& r, const Tables& tables);
+  template <class IdentityAt>
+  void fill(TierSlots& tier, const Request& r, const std::vector<BlockId>& table,
+            std::uint64_t block_size, std::uint64_t from, std::uint64_t to, IdentityAt identity_at);
 
   [[nodiscard]] const Tables& tables_of(const Request& r, const RequestState& state) const;
-  [[nodiscard]] ShadowStore& store_of(const Request& r) { return r.on_host ? host_ : device_; }
-  [[nodiscard]] bool reads_tokens(GroupId group) const;
-  [[nodiscard]] std::uint64_t digest_of(const Request& r, GroupId group,
-                                        std::uint64_t position) const;
+  [[nodiscard]] TierSlots& tier_of(const Request& r) { return r.on_host ? host_ : device_; }
+  [[nodiscard]] Identity identity_of(const Request& r, GroupId group, std::uint64_t position) const;
+  [[nodiscard]] Slot slot_of(const Request& r, GroupId group, std::uint64_t position);
+  /// @return the slots of the block that an entry of a table names; empty = there is none
+  template <class Tier>
+  [[nodiscard]] static auto slots_of(Tier& tier, const std::vector<BlockId>& table,
+                                     std::uint64_t entry) {
+    const bool there = entry < table.size() && tier.has(table[entry]);
+    return there ? tier.of(table[entry]) : decltype(tier.of(0)){};
+  }
+  [[nodiscard]] Identity draft() { return link(kUnjudged, ++drafts_); }
+  [[nodiscard]] std::vector<Slot> held_by(BlockId block) const {
+    const auto slots = device_.of(block);
+    return {slots.begin(), slots.end()};
+  }
   Finding check_request(const Request& r, const RequestState& state);
-  Finding check_read(const Request& r, GroupId group, const std::vector<BlockId>& table);
+  Finding check_reads(const Request& r, GroupId group, const Progress& now,
+                      const std::vector<BlockId>& table);
   Finding check_hit(const Request& r, const Hit& hit);
   Finding check_row(const Request& r, GroupId group, std::uint64_t position,
                     const std::vector<BlockId>& table, std::uint64_t offset);
@@ -133,8 +152,9 @@ class ContentOracle {
   CacheConfig config_;
   Traits traits_;
   std::vector<std::uint8_t> kept_;  // shape [num_blocks]: the grant has taken it with its content
-  ShadowStore device_;
-  ShadowStore host_;
+  TierSlots device_;
+  TierSlots host_;
+  std::uint64_t drafts_ = 0;  // whose tokens nobody knows yet: each is content of its own
   ContiguousRows contiguous_;
   std::vector<Request> requests_;  // sorted by name
   std::vector<Transfer> transfers_;

@@ -10,15 +10,6 @@
 namespace kvproof::properties {
 namespace {
 
-/// Whether no later token of the group reads the one at this position.
-bool skips(const GroupConfig& group, std::uint64_t prompt_tokens, std::uint64_t position,
-           std::uint64_t computed) {
-  if (group.kind == LayerKind::rswa) {  // it reads the prompt, and a window behind it
-    return position >= prompt_tokens && position + group.window < computed;
-  }
-  return !is_written_again(group.kind) || position < skipped_tokens(group, computed);
-}
-
 std::string words_of(const ReadBack& read) {
   return read.kept ? say("[", read.token, ", ", read.position, "]") : "nothing";
 }
@@ -81,9 +72,11 @@ Finding ContentReadback::read(const RequestState& r, const std::vector<ReadBack>
 
 bool ContentReadback::may_skip(const Request& r, std::uint64_t position,
                                std::uint64_t computed) const {
-  return position >= sinks_ && std::ranges::all_of(config_.groups, [&](const GroupConfig& group) {
-           return skips(group, r.prompt_tokens, position, computed);
-         });
+  const Progress now{computed, computed, r.prompt_tokens, 0,
+                     std::min<std::uint64_t>(sinks_, computed)};
+  return std::ranges::all_of(config_.groups, [&](const GroupConfig& group) {
+    return !is_written_again(group.kind) || !reads_of(group, now).has(position);
+  });
 }
 
 }  // namespace kvproof::properties

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the shadow store: what each request must find through the tables that the subject shows.
+// Reads the slots: what each request must find through the tables that the subject shows.
 #include <algorithm>
 
 #include "properties/shadow/content_oracle.h"
-#include "reference/layer_rules.h"
-#include "reference/mix64.h"
 
 namespace kvproof::properties {
 const ContentOracle::Tables& ContentOracle::tables_of(const Request& r,
@@ -12,28 +10,19 @@ const ContentOracle::Tables& ContentOracle::tables_of(const Request& r,
   return r.on_host ? state.host_tables : state.tables;
 }
 
-bool ContentOracle::reads_tokens(GroupId group) const {
-  const LayerKind kind = config_.groups[group].kind;
-  return is_written_again(kind);  // a ring is overwritten by its own request alone
-}
-
-std::uint64_t ContentOracle::digest_of(const Request& r, GroupId group,
-                                       std::uint64_t position) const {
+// Each encoder has rows of its own.
+Identity ContentOracle::identity_of(const Request& r, GroupId group, std::uint64_t position) const {
   if (config_.groups[group].kind == LayerKind::cross) {
-    return of_group(mix64(mix64(r.encoder) + position), group);
+    return in_group(link(link(kEmptyPrefix, r.encoder), position), group);
   }
-  return of_group(contiguous_.rows(r.name)[position], group);
+  return in_group(contiguous_.rows(r.name)[position], group);
 }
 
-void ContentOracle::write_encoder_rows(const Request& r, const Tables& tables) {
-  for (GroupId g = 0; g < tables.size() && g < config_.groups.size(); ++g) {
-    if (config_.groups[g].kind != LayerKind::cross) continue;
-    const std::uint32_t block_size = config_.groups[g].block_size;
-    for (std::uint32_t i = 0; i < r.encoder_tokens && i / block_size < tables[g].size(); ++i) {
-      const BlockId block = tables[g][i / block_size];
-      if (device_.has(block)) device_.row(block, i % block_size) = {digest_of(r, g, i), r.id, i};
-    }
-  }
+// Behind its tokens lie drafts.
+ContentOracle::Slot ContentOracle::slot_of(const Request& r, GroupId group,
+                                           std::uint64_t position) {
+  return {position < r.num_tokens ? identity_of(r, group, position) : draft(),
+          static_cast<std::uint32_t>(position), r.id};
 }
 
 // @param offset in the block; 0 for a state
@@ -41,7 +30,7 @@ Finding ContentOracle::check_row(const Request& r, GroupId group, std::uint64_t 
                                  const std::vector<BlockId>& table, std::uint64_t offset) {
   const std::uint64_t block_size = config_.groups[group].block_size;
   const std::uint64_t index = position / block_size;
-  const ShadowStore& store = store_of(r);
+  const TierSlots& slots = tier_of(r);
   const char* tier = r.on_host ? " of the host tier" : "";
   if (index >= table.size()) {
     return say("request ", r.name, " must read position ", position, " in group ", group,
@@ -52,71 +41,61 @@ Finding ContentOracle::check_row(const Request& r, GroupId group, std::uint64_t 
     return say("request ", r.name, " must read position ", position, " in group ", group,
                ", and there is no block", tier, " for it");
   }
-  if (!store.has(block))
+  if (!slots.has(block))
     return say("request ", r.name, " reads block ", block, tier, " of no pool");
-  const Row& row = store.row(block, offset);
-  if (row.digest == digest_of(r, group, position)) return std::nullopt;
-  const bool own = row.writer == r.id && row.position == position;
+  const Slot& slot = slots.of(block)[offset];
+  if (slot.identity == identity_of(r, group, position)) return std::nullopt;
+  const bool own = slot.writer == r.id && slot.at == position;
   return say("request ", r.name, " reads position ", position, " from block ", block, tier,
              " offset ", offset, ", which holds ",
-             row.writer == Row::kNobody ? "poison"
-             : own                      ? "its own rejected draft"
-                   : say("position ", row.position, " of ", names_[row.writer]));
+             slot.writer == Slot::kNobody ? "poison"
+             : own                        ? "its own rejected draft"
+                                          : say("position ", slot.at, " of ", names_[slot.writer]));
 }
 
 Finding ContentOracle::check_range(const Request& r, GroupId group, std::uint64_t from,
                                    std::uint64_t to, const std::vector<BlockId>& table) {
   if (from >= to) return std::nullopt;
-  const std::uint64_t block_size = config_.groups[group].block_size;
-  const bool tokens = reads_tokens(group);
-  const std::uint64_t* rows = tokens ? contiguous_.rows(r.name) : nullptr;
-  const ShadowStore& store = store_of(r);
-  std::uint64_t index = from / block_size;
-  std::uint64_t offset = from % block_size;
-  for (std::uint64_t position = from; position < to; ++position, ++offset) {
-    if (offset == block_size) {
-      offset = 0;
-      ++index;
+  const GroupConfig& rules = config_.groups[group];
+  const std::uint64_t block_size = rules.block_size;
+  const bool tokens = rules.kind != LayerKind::cross;
+  const Identity* const chain = tokens ? contiguous_.rows(r.name) : nullptr;
+  const TierSlots& tier = tier_of(r);
+  for (std::uint64_t position = from; position < to;) {
+    const std::uint64_t begin = position - position % block_size;
+    const std::uint64_t stop = std::min(to, begin + block_size);
+    const auto slots = slots_of(tier, table, begin / block_size);
+    for (; position < stop; ++position) {
+      const bool right = !slots.empty() && slots[position - begin].identity ==
+                                               (tokens ? in_group(chain[position], group)
+                                                       : identity_of(r, group, position));
+      if (!right) return check_row(r, group, position, table, position - begin);
     }
-    const bool right =
-        index < table.size() && store.has(table[index]) &&
-        store.row(table[index], offset).digest ==
-            (tokens ? of_group(rows[position], group) : digest_of(r, group, position));
-    if (!right) return check_row(r, group, position, table, offset);
   }
   return std::nullopt;
 }
 
-// What later tokens still read. R-SWA reads the prompt, and a window behind it.
-Finding ContentOracle::check_read(const Request& r, GroupId group,
-                                  const std::vector<BlockId>& table) {
-  const GroupConfig& rules = config_.groups[group];
-  std::uint64_t from = skipped_tokens(rules, r.processed);
-  if (rules.kind == LayerKind::rswa) {
-    const std::uint64_t window = r.processed > rules.window ? r.processed - rules.window : 0;
-    const std::uint64_t prompt = std::min<std::uint64_t>(r.prompt_tokens, r.written);
-    if (Finding finding = check_range(r, group, 0, prompt, table)) return finding;
-    from = std::max(prompt, window);
+// Each token that is read has a slot; a state has the first one of the block of its last token.
+Finding ContentOracle::check_reads(const Request& r, GroupId group, const Progress& now,
+                                   const std::vector<BlockId>& table) {
+  const Reads reads = reads_of(config_.groups[group], now);
+  if (config_.groups[group].kind == LayerKind::mamba) {
+    return reads.to > 0 ? check_row(r, group, reads.from, table, 0) : std::nullopt;
   }
-  return check_range(r, group, from, r.written, table);
+  if (Finding finding = check_range(r, group, 0, reads.kept, table)) return finding;
+  return check_range(r, group, reads.from, reads.to, table);
 }
 
 Finding ContentOracle::check_request(const Request& r, const RequestState& state) {
   static const std::vector<BlockId> kNone;
   const Tables& tables = tables_of(r, state);
+  const Progress now{r.processed, r.written, r.prompt_tokens, r.granted ? r.encoder_tokens : 0};
+  const bool state_known = r.last_state == r.written && r.reach <= r.written;
   for (GroupId g = 0; g < config_.groups.size(); ++g) {
-    const std::vector<BlockId>& table = g < tables.size() ? tables[g] : kNone;
-    const GroupConfig& group = config_.groups[g];
-    Finding finding;
-    if (reads_tokens(g)) {
-      finding = check_read(r, g, table);
-    } else if (group.kind == LayerKind::cross && r.granted) {
-      finding = check_range(r, g, 0, r.encoder_tokens, table);
-    } else if (group.kind == LayerKind::mamba && r.written > 0 && r.last_state == r.written &&
-               r.reach <= r.written) {
-      finding = check_row(r, g, r.written - 1, table, 0);
+    if (config_.groups[g].kind == LayerKind::mamba && !state_known) continue;
+    if (Finding finding = check_reads(r, g, now, g < tables.size() ? tables[g] : kNone)) {
+      return finding;
     }
-    if (finding) return finding;
   }
   return std::nullopt;
 }
@@ -124,12 +103,13 @@ Finding ContentOracle::check_request(const Request& r, const RequestState& state
 // Whoever reads under a lease reads what was there when it was given.
 Finding ContentOracle::check_leases() const {
   for (const Leased& held : leased_) {
-    for (std::uint32_t i = 0; i < held.rows.size(); ++i) {
-      const Row& row = device_.row(held.block, i);
-      const bool empty = held.rows[i].writer == Row::kNobody;  // on its way, or never computed
-      if (empty || row.digest == held.rows[i].digest) continue;
+    for (std::uint32_t i = 0; i < held.slots.size(); ++i) {
+      const Slot& slot = device_.of(held.block)[i];
+      const bool empty = held.slots[i].writer == Slot::kNobody;  // on its way, or never computed
+      if (empty || slot.identity == held.slots[i].identity) continue;
       return say("block ", held.block, " offset ", i, " was written while lease ", held.lease,
-                 " holds it", row.writer == Row::kNobody ? "" : say(", by ", names_[row.writer]));
+                 " holds it",
+                 slot.writer == Slot::kNobody ? "" : say(", by ", names_[slot.writer]));
     }
   }
   return std::nullopt;
@@ -145,15 +125,9 @@ Finding ContentOracle::check_hit(const Request& r, const Hit& hit) {
   }
   Request reader = r;  // a hit is read on the device, even if the request's own blocks are not
   reader.on_host = false;
+  const Progress now{hit.hit_tokens, hit.hit_tokens, hit.hit_tokens, 0};
   for (GroupId g = 0; g < hit.blocks.size(); ++g) {
-    const GroupConfig& group = config_.groups[g];
-    const Finding finding = reads_tokens(g)
-                                ? check_range(reader, g, skipped_tokens(group, hit.hit_tokens),
-                                              hit.hit_tokens, hit.blocks[g])
-                            : group.kind == LayerKind::mamba
-                                ? check_row(reader, g, hit.hit_tokens - 1, hit.blocks[g], 0)
-                                : std::nullopt;
-    if (finding) return finding;
+    if (Finding finding = check_reads(reader, g, now, hit.blocks[g])) return finding;
   }
   return std::nullopt;
 }

@@ -96,12 +96,12 @@ std::string Judge::at_event(std::uint32_t event) const {
 }
 
 std::string Judge::writer_of(const Slot& slot) const {
-  if (slot.identity == kUnwritten && slot.event == 0) return "nobody has written it";
+  if (slot.writer == Slot::kNobody) return "nobody has written it";
   const bool moved = (slot.writer & kByTransfer) != 0;
   const std::string who =
       moved ? "transfer " + transfer_names_[slot.writer & ~kByTransfer] : names_.of(slot.writer);
   const char* how = slot.identity == kFailed ? "left worthless by " : "written by ";
-  return how + who + " at " + at_event(slot.event);
+  return how + who + " at " + at_event(slot.at);
 }
 
 const std::string& Judge::name_of(const Asked& asked) const {

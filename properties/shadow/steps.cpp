@@ -410,7 +410,7 @@ void Judge::read_state(Row& row, std::uint32_t group) {
 void Judge::misread(Row& row, std::uint32_t group, Place at, const Slot& slot,
                     std::uint32_t position) {
   const Asked& asked = asked_[row.request];
-  if (slot.identity == kFailed && slot.event > row.dispatched) {
+  if (slot.identity == kFailed && slot.at > row.dispatched) {
     row.failed = true;
     return;
   }

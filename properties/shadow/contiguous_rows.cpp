@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/shadow/content_store.h"
+#include "properties/shadow/contiguous_rows.h"
 
 #include <algorithm>
 #include <utility>
@@ -22,12 +22,12 @@ ContiguousRows::Tenant* ContiguousRows::find(const std::string& name) {
   return at != tenants_.end() ? &*at : nullptr;
 }
 
-std::uint64_t* ContiguousRows::rows(const std::string& name) {
+Identity* ContiguousRows::rows(const std::string& name) {
   const Tenant* tenant = find(name);
   return tenant != nullptr ? rows_.data() + tenant->run.offset : nullptr;
 }
 
-const std::uint64_t* ContiguousRows::rows(const std::string& name) const {
+const Identity* ContiguousRows::rows(const std::string& name) const {
   const auto at = std::ranges::find(tenants_, name, &Tenant::name);
   return at != tenants_.end() ? rows_.data() + at->run.offset : nullptr;
 }
@@ -60,7 +60,7 @@ void ContiguousRows::erase(const std::string& name) {
 // A bigger arena with the same requests; the old one was too small or too fragmented.
 void ContiguousRows::rebuild(std::uint64_t capacity) {
   reference::ContiguousCache bigger = arena_of(capacity);
-  std::vector<std::uint64_t> rows(capacity);
+  std::vector<Identity> rows(capacity);
   for (Tenant& t : tenants_) {
     if (!bigger.insert(t.name, t.num_tokens, t.num_tokens)) continue;
     const reference::Run run = *bigger.find(t.name);
