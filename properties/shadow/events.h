@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "reference/config.h"
 #include "reference/ids.h"
 
 namespace kvproof::live {
@@ -27,6 +28,15 @@ struct Group {
   std::uint32_t window = 0;      // [tokens], 0 = a row reads all that is before it
   bool state = false;            // a block holds the state of a prefix, not one slot a token
   bool in_place = false;         // a row reads the state in the entry in which it writes it
+
+  /// What says which tokens its layers read (reference/layer_rules.h).
+  [[nodiscard]] constexpr GroupConfig rules() const {
+    return {.kind = state        ? LayerKind::mamba
+                    : window > 0 ? LayerKind::sliding_window
+                                 : LayerKind::full,
+            .block_size = block_size,
+            .window = window};
+  }
 };
 
 struct Header {

@@ -23,6 +23,7 @@
 #include "properties/laws/run_laws.h"
 #include "properties/shadow/events.h"
 #include "properties/shadow/shadow.h"
+#include "reference/layer_rules.h"
 #include "reference/support/say.h"
 
 namespace kvproof::live {
@@ -174,7 +175,6 @@ class Judge {
   void take_answer(const Row& row, const std::vector<TokenId>& tokens);
   void set_tables(const event::Row& row, Asked& asked);
   void put_tables_back(Asked& asked);
-  [[nodiscard]] static std::uint32_t first_read(const Group& group, std::uint32_t start);
   [[nodiscard]] Use use_of(const Row& row, std::uint32_t group) const;
   [[nodiscard]] static Place place_of(const Row& row, std::uint32_t group, std::uint32_t entry) {
     return {0, (*row.tables)[group].entries[entry].block};
@@ -320,20 +320,16 @@ class Judge {
 
 // Inline, because a row asks five times in a step, and a call costs more than the answer.
 
-inline std::uint32_t Judge::first_read(const Group& group, std::uint32_t start) {
-  return group.window > 0 && start + 1 > group.window ? start + 1 - group.window : 0;
-}
-
 inline Judge::Use Judge::use_of(const Row& row, std::uint32_t g) const {
   const Group& group = header_.groups[g];
-  const std::uint32_t last = row.start + row.n - 1;
-  const std::uint32_t stop = last / group.block_size + 1;
-  if (!group.state) {
-    const std::uint32_t first = first_read(group, row.start);
-    return {first / group.block_size, row.start / group.block_size, stop};
-  }
-  const std::uint32_t before = row.start == 0 || group.in_place ? last : row.start - 1;
-  return {before / group.block_size, stop - 1, stop};
+  const std::uint32_t end = row.start + row.n;
+  const std::uint32_t stop = (end - 1) / group.block_size + 1;
+  // A row goes on from the state of the tokens before it, if there are any.
+  const Reads reads =
+      reads_of(group.rules(), {.computed = row.start, .cached = group.state ? row.start : end});
+  const bool reads_own = group.in_place || reads.to == 0;
+  return {reads_own ? stop - 1 : static_cast<std::uint32_t>(reads.from) / group.block_size,
+          group.state ? stop - 1 : row.start / group.block_size, stop};
 }
 
 }  // namespace kvproof::live
