@@ -16,6 +16,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/mla_decode/mla_decode.h"
 #include "properties/kernels/memory.h"
+#include "reference/layer_rules.h"
 
 namespace kvproof::properties {
 
@@ -47,6 +48,14 @@ struct AttentionPlan {
 
   [[nodiscard]] std::int32_t num_seqs() const { return static_cast<std::int32_t>(seq_lens.size()); }
   [[nodiscard]] bool one_token_each() const { return kind != AttentionKind::prefill; }
+  /// Whether the query token at position `own` sees a position, by the rules of the reference.
+  [[nodiscard]] bool sees(std::int32_t own, std::int32_t position) const {
+    const GroupConfig layers{.kind = shape.window > 0 ? LayerKind::sliding_window : LayerKind::full,
+                             .window = static_cast<std::uint32_t>(shape.window)};
+    const auto before = static_cast<std::uint64_t>(own);
+    return position <= own && reads_of(layers, {.computed = before, .cached = before + 1})
+                                  .has(static_cast<std::uint64_t>(position));
+  }
   [[nodiscard]] std::string text() const;
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 using kernels::AttentionShape;
 
-/// Position by position, as the model in attention.h says it; no arithmetic shared with kernels.
+/// Position by position, as the reference says it; no arithmetic shared with kernels.
 Finding check_visible(const AttentionProblem& problem, std::int32_t token,
                       kernels::TokenRange found) {
   const AttentionPlan& plan = problem.plan();
@@ -21,8 +21,7 @@ Finding check_visible(const AttentionProblem& problem, std::int32_t token,
   for (std::size_t s = 0; s < seq; ++s) first += plan.query_lens[s];
   const std::int32_t own = plan.seq_lens[seq] - plan.query_lens[seq] + token - first;
   for (std::int32_t position = 0; position < plan.seq_lens[seq] + 1; ++position) {
-    const bool visible = position < plan.seq_lens[seq] && position <= own &&
-                         (plan.shape.window == 0 || own - position < plan.shape.window);
+    const bool visible = position < plan.seq_lens[seq] && plan.sees(own, position);
     if (visible != (position >= found.begin && position < found.end)) {
       return say("reference: query token ", token, " and position ", position);
     }

@@ -23,9 +23,7 @@ float value_of(Poison poison, const AttentionShape& s, Random& random) {
 /// Whether any query token of the sequence sees `position`.
 bool seen(const AttentionPlan& plan, std::size_t seq, std::int32_t position) {
   for (std::int32_t q = 0; q < plan.query_lens[seq]; ++q) {
-    const std::int32_t own = plan.seq_lens[seq] - plan.query_lens[seq] + q;
-    if (position > own) continue;
-    if (plan.shape.window == 0 || position > own - plan.shape.window) return true;
+    if (plan.sees(plan.seq_lens[seq] - plan.query_lens[seq] + q, position)) return true;
   }
   return false;
 }

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "properties/kernels/served_rows.h"
-#include "reference/mix64.h"
+#include "reference/identity.h"
 #include "reference/operations.h"
 #include "reference/support/say.h"
 
@@ -114,8 +114,8 @@ void ServedWorld::append(const op::Append& o) {
   Request& request = requests_.at(o.req);
   const auto from = static_cast<std::uint32_t>(request.digests.size());
   for (const TokenId token : o.tokens) {
-    const std::uint64_t digest = request.digests.empty() ? 1 : request.digests.back();
-    request.digests.push_back(mix64(digest ^ mix64(static_cast<std::uint64_t>(token) + 7)));
+    const Identity before = request.digests.empty() ? kEmptyPrefix : request.digests.back();
+    request.digests.push_back(link(before, token));
   }
   const auto to = std::min(static_cast<std::uint32_t>(request.digests.size()), request.granted);
   if (from >= to) return;
@@ -250,7 +250,8 @@ void ServedWorld::write(Group& group, GroupId id, const Request& request,
   // One row more, of padding.
   Elements key(static_cast<std::size_t>((tokens + 1) * kRow)), value(key.size());
   for (std::uint32_t p = from; p < end; ++p) {
-    const std::uint64_t digest = mix64((p < to ? request.digests[p] : ++dirt_) + id);
+    const std::uint64_t digest =
+        in_group(p < to ? request.digests[p] : link(kUnjudged, ++dirt_), id);
     const std::int64_t at = static_cast<std::int64_t>(p - from) * kRow;
     fill(digest, key.data() + at, kRow);
     fill(of_value(digest), value.data() + at, kRow);
@@ -291,7 +292,7 @@ void ServedWorld::write(Group& group, GroupId id, const Request& request,
 /// The contiguous cache computes every token itself, also those that the paged cache found.
 void ServedWorld::write_apart(Group& group, GroupId id, const Request& request, std::uint32_t to) {
   for (std::uint32_t p = 0; p < to; ++p) {
-    const std::uint64_t digest = mix64(request.digests[p] + id);
+    const std::uint64_t digest = in_group(request.digests[p], id);
     Elements key(kRow), value(kRow);
     fill(digest, key.data(), kRow);
     fill(of_value(digest), value.data(), kRow);
