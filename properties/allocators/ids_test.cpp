@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the compiler takes for an id, and what it refuses.
+// What the compiler takes for an id, and what it refuses; and the identities of prefixes.
 #include "reference/ids.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +9,8 @@
 #include <type_traits>
 #include <unordered_set>
 #include <vector>
+
+#include "reference/identity.h"
 
 namespace kvproof {
 namespace {
@@ -36,6 +38,15 @@ concept comparable = requires(Left a, Right b) {
 || requires(Left a, Right b) { a < b; };
 static_assert(comparable<BlockId, BlockId> && comparable<BlockId, std::uint32_t>);
 static_assert(!comparable<BlockId, GroupId> && !comparable<LeaseId, RequestId>);
+
+// Recorded: what a device keeps in its slots is compared with what the host computed.
+constexpr Identity kSeven = link(kEmptyPrefix, TokenId{7});
+static_assert(kSeven == 0x43dec8be6926a4de && in_group(kSeven, 0) == kSeven);
+static_assert(link(kSeven, TokenId{-1}) == 0x6778882a31a009b4);
+static_assert(in_group(kEmptyPrefix, 1) == 0xb4b2be246b16c84a);
+static_assert(link(link(kEmptyPrefix, TokenId{1}), TokenId{7}) != link(kSeven, TokenId{1}));
+// None is one of the marks.
+static_assert(link(0, ~std::uint64_t{0}) == kFewest && in_group(mix64(5) ^ kFailed, 5) > kFailed);
 
 TEST(Ids, AConstantIsOneAndItIndexesAnArray) {
   const std::vector<BlockId> table{3, kNullBlock, 1};

@@ -135,6 +135,23 @@ TEST(Limits, OfRetentionLookaheadAndSizes) {
             "a token limit of zero");
 }
 
+TEST(Formulas, OfWhatIsRead) {
+  const auto read_of_nine = [](const GroupConfig& group, std::uint64_t sinks = 0) {
+    const Progress now{.computed = 9, .cached = 9, .prompt = 3, .encoder = 4, .sinks = sinks};
+    std::string out;
+    for (std::uint64_t p = 0; p < 10; ++p) out += reads_of(group, now).has(p) ? 'r' : '-';
+    return out;
+  };
+  EXPECT_EQ(read_of_nine(kFull), "rrrrrrrrr-");
+  EXPECT_EQ(read_of_nine(window_of(3)), "-------rr-");
+  EXPECT_EQ(read_of_nine(window_of(3), 2), "rr-----rr-");
+  EXPECT_EQ(read_of_nine(chunk_of(4)), "--------r-");
+  EXPECT_EQ(read_of_nine(kAligned), "--------r-") << "its last state";
+  EXPECT_EQ(read_of_nine({.kind = LayerKind::rswa, .window = 2}), "rrr----rr-") << "and the prompt";
+  EXPECT_EQ(read_of_nine(of(LayerKind::cross)), "rrrr------") << "of the encoder";
+  EXPECT_EQ(read_of_nine(kRing), "----------") << "by others";
+}
+
 TEST(Formulas, OfWhatIsNotReadAgain) {
   for (const LayerKind kind :
        {LayerKind::full, LayerKind::mla, LayerKind::cross, LayerKind::rswa, LayerKind::ring}) {
