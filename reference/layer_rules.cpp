@@ -5,6 +5,21 @@
 
 namespace kvproof {
 
+std::uint64_t skipped_tokens(const GroupConfig& group, std::uint64_t computed) {
+  switch (group.kind) {
+    case LayerKind::full:
+    case LayerKind::mla:
+    case LayerKind::cross:
+    case LayerKind::rswa:
+    case LayerKind::ring: break;
+    case LayerKind::sliding_window:
+      return computed >= group.window ? computed - group.window + 1 : 0;
+    case LayerKind::chunked_local: return computed / group.chunk * group.chunk;
+    case LayerKind::mamba: return std::max<std::uint64_t>(computed, 1) - 1;
+  }
+  return 0;
+}
+
 std::uint64_t recycle_basis(const Profile& profile, const GroupConfig& group,
                             std::uint64_t computed) {
   const bool holds_back =

@@ -9,6 +9,7 @@
 // Leaves out: context parallelism.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -20,16 +21,7 @@ namespace kvproof {
 /// Leading tokens [tokens] that no later token of the group reads once `computed` ones are cached:
 /// full 0; window max(0, n-w+1), which counts the token about to be computed; chunked n/c*c; Mamba
 /// n-1, as only the last state matters.
-[[nodiscard]] constexpr std::uint64_t skipped_tokens(const GroupConfig& group,
-                                                     std::uint64_t computed) {
-  switch (group.kind) {
-    case LayerKind::sliding_window:
-      return computed >= group.window ? computed - group.window + 1 : 0;
-    case LayerKind::chunked_local: return computed / group.chunk * group.chunk;
-    case LayerKind::mamba: return computed > 0 ? computed - 1 : 0;
-    default: return 0;
-  }
-}
+[[nodiscard]] std::uint64_t skipped_tokens(const GroupConfig& group, std::uint64_t computed);
 
 /// How far a request is. [tokens]
 struct Progress {
@@ -54,15 +46,18 @@ struct Reads {
 };
 
 /// R-SWA reads the prompt, and a window behind it. A ring is read by its own request alone.
-[[nodiscard]] constexpr Reads reads_of(const GroupConfig& group, const Progress& now) {
+[[nodiscard]] inline Reads reads_of(const GroupConfig& group, const Progress& now) {
   switch (group.kind) {
+    case LayerKind::full:
+    case LayerKind::mla: return {0, 0, now.cached};
     case LayerKind::cross: return {0, 0, now.encoder};
     case LayerKind::ring: return {};
     case LayerKind::mamba: return {0, skipped_tokens(group, now.cached), now.cached};
     case LayerKind::rswa: {
-      const std::uint64_t kept = now.prompt < now.cached ? now.prompt : now.cached;
-      const std::uint64_t window = now.computed > group.window ? now.computed - group.window : 0;
-      return {kept, kept > window ? kept : window, now.cached};
+      const std::uint64_t kept = std::min(now.prompt, now.cached);
+      return {kept,
+              std::max(kept, now.computed - std::min<std::uint64_t>(now.computed, group.window)),
+              now.cached};
     }
     default: return {now.sinks, skipped_tokens(group, now.computed), now.cached};
   }

@@ -175,6 +175,7 @@ class Judge {
   void take_answer(const Row& row, const std::vector<TokenId>& tokens);
   void set_tables(const event::Row& row, Asked& asked);
   void put_tables_back(Asked& asked);
+  [[nodiscard]] static std::uint32_t first_read(const Group& group, std::uint32_t computed);
   [[nodiscard]] Use use_of(const Row& row, std::uint32_t group) const;
   [[nodiscard]] static Place place_of(const Row& row, std::uint32_t group, std::uint32_t entry) {
     return {0, (*row.tables)[group].entries[entry].block};
@@ -320,16 +321,19 @@ class Judge {
 
 // Inline, because a row asks five times in a step, and a call costs more than the answer.
 
+/// @return the first position that the group still reads behind so many tokens
+inline std::uint32_t Judge::first_read(const Group& group, std::uint32_t computed) {
+  const Progress now{.computed = computed, .cached = computed};
+  return static_cast<std::uint32_t>(reads_of(group.rules(), now).from);
+}
+
 inline Judge::Use Judge::use_of(const Row& row, std::uint32_t g) const {
   const Group& group = header_.groups[g];
-  const std::uint32_t end = row.start + row.n;
-  const std::uint32_t stop = (end - 1) / group.block_size + 1;
-  // A row goes on from the state of the tokens before it, if there are any.
-  const Reads reads =
-      reads_of(group.rules(), {.computed = row.start, .cached = group.state ? row.start : end});
-  const bool reads_own = group.in_place || reads.to == 0;
-  return {reads_own ? stop - 1 : static_cast<std::uint32_t>(reads.from) / group.block_size,
-          group.state ? stop - 1 : row.start / group.block_size, stop};
+  const std::uint32_t last = row.start + row.n - 1;
+  const std::uint32_t stop = last / group.block_size + 1;
+  const bool reads_own = group.state && (group.in_place || row.start == 0);
+  return {(reads_own ? last : first_read(group, row.start)) / group.block_size,
+          (group.state ? last : row.start) / group.block_size, stop};
 }
 
 }  // namespace kvproof::live
