@@ -144,53 +144,22 @@ Extent extent_of(const CacheConfig& config, const RequestState& request, const A
   return e;
 }
 
-namespace {
-
-/// The positions [from, to) of a table that are not read any more.
-struct Positions {
-  std::size_t from = 0;
-  std::size_t to = 0;
-};
-
-Positions unread_positions(const CacheConfig& config, GroupId group, const Passed& passed,
-                           std::size_t table_length) {
-  const GroupConfig& rules = config.groups[group];
-  std::uint64_t from = 0;
-  std::uint64_t unread = recyclable_tokens(config.profile, rules, passed.computed);
-  if (rules.kind == LayerKind::rswa) {
-    from = ceil_div<std::uint64_t>(passed.prompt, rules.block_size);
-    unread = passed.computed > rules.window ? passed.computed - rules.window : 0;
-  }
-  const std::uint64_t to = std::min<std::uint64_t>(unread / rules.block_size, table_length);
-  return {static_cast<std::size_t>(from), static_cast<std::size_t>(to)};
-}
-
-/// What recycling surely gives back: downwards from the first position that is still read, until
-/// one is null already, or over gaps. @return the positions in the order of release
-std::vector<std::size_t> recycled_run(Positions unread, bool over_gaps,
-                                      const std::vector<BlockId>& table) {
-  std::vector<std::size_t> out;
-  for (std::size_t i = unread.to; i > unread.from; --i) {
-    if (table[i - 1] != kNullBlock) {
-      out.push_back(i - 1);
-    } else if (!over_gaps) {
-      break;
-    }
-  }
-  return out;
-}
-
-}  // namespace
-
+// What recycling surely gives back: downwards from the first entry that is still read, until one is
+// null already, or over gaps.
 Recycled recycled_between(const CacheConfig& config, GroupId group, const Passed& passed,
                           const std::vector<BlockId>& was, const std::vector<BlockId>& now) {
+  const GroupConfig& rules = config.groups[group];
+  const std::uint64_t basis = recycle_basis(config.profile, rules, passed.computed);
+  const Reads reads =
+      reads_of(rules, {.computed = basis, .cached = basis, .prompt = passed.prompt});
+  const auto kept = ceil_div<std::size_t>(reads.kept, rules.block_size);
+  auto i = std::min<std::size_t>(reads.from / rules.block_size, was.size());
+  const bool over_gaps = moves_state(rules) && config.profile.recycles_behind_gaps;
   Recycled out;
-  const bool states = moves_state(config.groups[group]);
-  const bool over_gaps = states && config.profile.recycles_behind_gaps;
-  const Positions unread = unread_positions(config, group, passed, was.size());
-  out.run = recycled_run(unread, over_gaps, was);
-  if (!states || over_gaps) return out;
-  for (std::size_t i = unread.to - out.run.size(); i > 0; --i) {
+  for (; i > kept && (over_gaps || was[i - 1] != kNullBlock); --i) {
+    if (was[i - 1] != kNullBlock) out.run.push_back(i - 1);
+  }
+  for (; moves_state(rules) && !over_gaps && i > 0; --i) {
     const bool gone = was[i - 1] != kNullBlock && i <= now.size() && now[i - 1] == kNullBlock;
     if (gone) out.states.push_back(i - 1);
   }

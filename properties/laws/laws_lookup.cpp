@@ -228,7 +228,7 @@ bool has_prefix(const Step& step, const RequestState& r, GroupId g, std::uint64_
   }
   const bool to_the_end = step.config.groups.size() > 1 && step.config.profile.searches_all_hashes;
   if (end * block_size > (beyond && to_the_end ? furthest : limit)) return false;
-  std::uint64_t first = 0;
+  std::uint64_t first = skipped_tokens(group, tokens) / block_size;
   if (group.kind == LayerKind::sliding_window) {
     // A later round may search again without the block beyond; it must then find a prefix, too.
     const std::uint64_t least = beyond && step.config.groups.size() > 1 ? 2 : 1;
@@ -237,9 +237,6 @@ bool has_prefix(const Step& step, const RequestState& r, GroupId g, std::uint64_
     if (beyond && end < run && alignment(step.config) != block_size) return false;
     first = end > run ? end - run : 0;
   }
-  if (group.kind == LayerKind::chunked_local)
-    first = tokens / group.chunk * group.chunk / block_size;
-  if (group.kind == LayerKind::mamba) first = end - 1;
   for (std::uint64_t i = first; i < end; ++i) {
     const auto key = own_key(step, r, g, i);
     if (!key || find_entry(step.after, g, *key) == nullptr) return false;
