@@ -10,63 +10,60 @@ namespace kvproof::properties {
 namespace {
 
 using kernels::AttentionParams;
-using kernels::AttentionShape;
 using kernels::Bf16;
 using kernels::ContiguousKv;
 using kernels::PagedKv;
 
-AttentionShape shape_of(std::int32_t window) {
-  return {.num_heads = kHeads,
-          .num_kv_heads = kKvHeads,
-          .head_size = kHeadSize,
-          .value_head_size = kHeadSize,
-          .scale = 0.17677669F,
-          .window = window};
-}
-
-/// Queries and outputs of one launch, dense.
-template <class Kv>
-AttentionParams<Kv> params_of(const AttentionShape& shape, const Kv& kv,
-                              const std::vector<std::int32_t>& seq_lens,
-                              const std::vector<Bf16>& query, std::vector<Bf16>& output) {
-  AttentionParams<Kv> p;
-  p.shape = shape;
-  p.kv = kv;
-  p.num_seqs = static_cast<std::int32_t>(seq_lens.size());
-  p.num_query_tokens = static_cast<std::int32_t>(query.size() / kQuery);
-  p.seq_lens = seq_lens.data();
-  p.query = query.data();
-  p.query_token_stride = p.output_token_stride = kQuery;
-  p.query_head_stride = p.output_head_stride = kHeadSize;
-  output.assign(query.size(), Bf16{0x7FFF});
-  p.output = output.data();
-  return p;
-}
-
-bool equal_bits(const std::vector<Bf16>& a, const std::vector<Bf16>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(Bf16)) == 0;
-}
-
 }  // namespace
+
+/// Queries of one request at its last positions, through its table and over its buffer.
+/// @param starts where the queries of the request start and end; null: one query, for decode
+/// @return whether both outputs are equal bit for bit
+bool ServedWorld::attend(const Group& group, const Request& request,
+                         const std::vector<BlockId>& table, std::int32_t window,
+                         std::uint32_t length, const std::int32_t* starts) {
+  const std::int32_t queries = starts != nullptr ? starts[1] : 1;
+  std::vector<Bf16> query(static_cast<std::size_t>(queries * kQuery)), paged, apart;
+  fill(++dirt_, query.data(), static_cast<std::int64_t>(query.size()));
+  const std::vector<std::int32_t> row = row_of(table);
+  const auto seq_len = static_cast<std::int32_t>(length);
+  const auto launch = [&](const auto& implementation, const auto& kv, std::vector<Bf16>& output) {
+    AttentionParams<std::decay_t<decltype(kv)>> p;
+    p.shape = {.num_heads = kHeads,
+               .num_kv_heads = kKvHeads,
+               .head_size = kHeadSize,
+               .value_head_size = kHeadSize,
+               .scale = 0.17677669F,
+               .window = window};
+    p.kv = kv;
+    p.num_seqs = 1;
+    p.num_query_tokens = queries;
+    p.seq_lens = &seq_len;
+    p.query_starts = starts;
+    p.query = query.data();
+    p.query_token_stride = p.output_token_stride = kQuery;
+    p.query_head_stride = p.output_head_stride = kHeadSize;
+    output.assign(query.size(), Bf16{0x7FFF});
+    p.output = output.data();
+    demand(implementation.launch(p, {}));
+  };
+  launch(starts != nullptr ? *path_.paged_prefill : *path_.paged_decode,
+         PagedKv{group.key.data(), group.value.data(), group.layout, group.layout, row.data(),
+                 static_cast<std::int64_t>(row.size())},
+         paged);
+  const std::int64_t buffer = request.buffer * group.apart.block_stride;
+  launch(starts != nullptr ? *path_.contiguous_prefill : *path_.contiguous_decode,
+         ContiguousKv{group.apart_key.data() + buffer, group.apart_value.data() + buffer,
+                      group.apart, group.apart},
+         apart);
+  return std::memcmp(paged.data(), apart.data(), paged.size() * sizeof(Bf16)) == 0;
+}
 
 void ServedWorld::prefill(Group& group, const Request& request, const std::vector<BlockId>& table,
                           std::uint32_t from, std::uint32_t to) {
-  std::vector<Bf16> query(static_cast<std::size_t>((to - from) * kQuery)), paged, apart;
-  fill(++dirt_, query.data(), static_cast<std::int64_t>(query.size()));
-  const std::vector<std::int32_t> row = row_of(table), lens{static_cast<std::int32_t>(to)};
   const std::int32_t starts[] = {0, static_cast<std::int32_t>(to - from)};
-  const PagedKv pool{group.key.data(), group.value.data(), group.layout,
-                     group.layout,     row.data(),         static_cast<std::int64_t>(row.size())};
-  const std::int64_t buffer = request.buffer * group.apart.block_stride;
-  const ContiguousKv own{group.apart_key.data() + buffer, group.apart_value.data() + buffer,
-                         group.apart, group.apart};
-  auto a = params_of(shape_of(group.window), pool, lens, query, paged);
-  auto b = params_of(shape_of(group.window), own, lens, query, apart);
-  a.query_starts = b.query_starts = starts;
-  demand(path_.paged_prefill->launch(a, {}));
-  demand(path_.contiguous_prefill->launch(b, {}));
   counts_.prefilled_queries += to - from;
-  if (!equal_bits(paged, apart)) {
+  if (!attend(group, request, table, group.window, to, starts)) {
     complain(say("tokens ", from, " to ", to, " attend to something else through the table"));
   }
 }
@@ -86,21 +83,8 @@ void ServedWorld::decode(const std::string& only) {
       const bool here = now.host_tables.empty() || (!request.transfer.empty() && request.leaving);
       const std::uint32_t length = std::max(now.computed, request.written);
       if (!here || length == 0 || now.tables[g].empty()) continue;
-      std::vector<Bf16> query(kQuery), paged, apart;
-      fill(++dirt_, query.data(), kQuery);
-      const std::vector<std::int32_t> row = row_of(now.tables[g]);
-      const std::vector<std::int32_t> lens{static_cast<std::int32_t>(length)};
-      const PagedKv pool{group.key.data(), group.value.data(),
-                         group.layout,     group.layout,
-                         row.data(),       static_cast<std::int64_t>(row.size())};
-      const std::int64_t buffer = request.buffer * group.apart.block_stride;
-      const ContiguousKv own{group.apart_key.data() + buffer, group.apart_value.data() + buffer,
-                             group.apart, group.apart};
-      demand(path_.paged_decode->launch(params_of(shape_of(window), pool, lens, query, paged), {}));
-      demand(path_.contiguous_decode->launch(params_of(shape_of(window), own, lens, query, apart),
-                                             {}));
       ++counts_.decoded_queries;
-      if (!equal_bits(paged, apart)) {
+      if (!attend(group, request, now.tables[g], window, length, nullptr)) {
         complain(say(now.name, " attends to something else through its table of group ", g,
                      " than its own ", length, " tokens"));
       }

@@ -101,6 +101,8 @@ class ServedWorld final : public Subject {
   void write(Group& group, GroupId id, const Request& request, const std::vector<BlockId>& table,
              std::uint32_t from, std::uint32_t to, std::uint32_t drafts);
   void write_apart(Group& group, GroupId id, const Request& request, std::uint32_t to);
+  bool attend(const Group& group, const Request& request, const std::vector<BlockId>& table,
+              std::int32_t window, std::uint32_t length, const std::int32_t* starts);
   void prefill(Group& group, const Request& request, const std::vector<BlockId>& table,
                std::uint32_t from, std::uint32_t to);
   void decode(const std::string& only);
