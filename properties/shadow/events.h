@@ -31,11 +31,8 @@ struct Group {
 
   /// What says which tokens its layers read (reference/layer_rules.h).
   [[nodiscard]] constexpr GroupConfig rules() const {
-    return {.kind = state        ? LayerKind::mamba
-                    : window > 0 ? LayerKind::sliding_window
-                                 : LayerKind::full,
-            .block_size = block_size,
-            .window = window};
+    const LayerKind tokens = window > 0 ? LayerKind::sliding_window : LayerKind::full;
+    return {state ? LayerKind::mamba : tokens, block_size, false, window};
   }
 };
 
