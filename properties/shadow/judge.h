@@ -47,7 +47,9 @@ using Knows = std::function<std::string(const Header&, LawId, std::string_view w
 class Judge {
  public:
   explicit Judge(const Header& header, Knows knows = {})
-      : header_(header), knows_(std::move(knows)), shadow_(header) {}
+      : header_(header), knows_(std::move(knows)), shadow_(header) {
+    for (const Group& group : header.groups) rules_.push_back(group.rules());
+  }
 
   /// Its numbers are those of requests, tiers and groups that exist.
   void take(const Event& event);
@@ -175,7 +177,7 @@ class Judge {
   void take_answer(const Row& row, const std::vector<TokenId>& tokens);
   void set_tables(const event::Row& row, Asked& asked);
   void put_tables_back(Asked& asked);
-  [[nodiscard]] static std::uint32_t first_read(const Group& group, std::uint32_t computed);
+  [[nodiscard]] std::uint32_t first_read(std::uint32_t group, std::uint32_t computed) const;
   [[nodiscard]] Use use_of(const Row& row, std::uint32_t group) const;
   [[nodiscard]] static Place place_of(const Row& row, std::uint32_t group, std::uint32_t entry) {
     return {0, (*row.tables)[group].entries[entry].block};
@@ -286,6 +288,7 @@ class Judge {
   static constexpr std::uint64_t kFew = 3;  // of each law
 
   Header header_;
+  std::vector<GroupConfig> rules_;  // one a group: which tokens are read
   Knows knows_;
   Names names_;
   Shadow shadow_;
@@ -322,18 +325,19 @@ class Judge {
 // Inline, because a row asks five times in a step, and a call costs more than the answer.
 
 /// @return the first position that the group still reads behind so many tokens
-inline std::uint32_t Judge::first_read(const Group& group, std::uint32_t computed) {
+inline std::uint32_t Judge::first_read(std::uint32_t group, std::uint32_t computed) const {
   const Progress now{.computed = computed, .cached = computed};
-  return static_cast<std::uint32_t>(reads_of(group.rules(), now).from);
+  return static_cast<std::uint32_t>(reads_of(rules_[group], now).from);
 }
 
 inline Judge::Use Judge::use_of(const Row& row, std::uint32_t g) const {
   const Group& group = header_.groups[g];
   const std::uint32_t last = row.start + row.n - 1;
   const std::uint32_t stop = last / group.block_size + 1;
-  const bool reads_own = group.state && (group.in_place || row.start == 0);
-  return {(reads_own ? last : first_read(group, row.start)) / group.block_size,
-          (group.state ? last : row.start) / group.block_size, stop};
+  const std::uint32_t first = first_read(g, row.start);
+  if (!group.state) return {first / group.block_size, row.start / group.block_size, stop};
+  const std::uint32_t before = row.start == 0 || group.in_place ? last : first;
+  return {before / group.block_size, stop - 1, stop};
 }
 
 }  // namespace kvproof::live

@@ -70,7 +70,7 @@ bool Judge::shared(const Row& row, std::uint32_t group, std::uint32_t entry) con
         const Asked& other = asked_[each.request];
         const Group& of = header_.groups[each.group];
         // A worker keeps what nobody reads any more.
-        if ((each.entry + 1) * of.block_size <= first_read(of, other.computed)) return true;
+        if ((each.entry + 1) * of.block_size <= first_read(each.group, other.computed)) return true;
         const bool mine = each.group == group && each.request == row.request;
         if (mine && of.state && each.entry < entry) return true;
         if (each.group != group || each.entry != entry) return false;
@@ -142,7 +142,7 @@ void Judge::check_hit(Asked& asked, const Row& row) {
   for (std::uint32_t g = 0; g < header_.groups.size(); ++g) {
     const Group& group = header_.groups[g];
     const std::uint32_t span = group.block_size;
-    std::uint32_t position = first_read(group, row.start);
+    std::uint32_t position = first_read(g, row.start);
     // Of states the row has one at hand: the one that it goes on from.
     if (group.state && end != row.start) continue;
     for (; position < end; ++position) {
@@ -381,7 +381,7 @@ bool Judge::read_entry(Row& row, std::uint32_t group, std::uint32_t number, bool
     return true;
   }
   if (!read_block(row, at)) return false;
-  const std::uint32_t least = first_read(of, row.start);
+  const std::uint32_t least = first_read(group, row.start);
   const auto slots = shadow_.slots(at);
   for (std::uint32_t p = std::max(begin, least); p < until; ++p) {
     const Slot& slot = slots[p - begin];

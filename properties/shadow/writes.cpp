@@ -68,7 +68,7 @@ void Judge::check_overwritten(Place at, std::uint32_t group, std::uint32_t first
       if (position >= asked.computed || position >= asked.chain.size()) break;
       const Slot& slot = shadow_.slots(at)[first + i];
       const bool wanted = slot.identity == in_group(asked.chain[position], group);
-      const bool behind = position < first_read(of, asked.computed);
+      const bool behind = position < first_read(holder.group, asked.computed);
       if (!wanted || behind || slot.identity == content[i]) continue;
       return report(kOverwritten, {&asked, at, &slot, position},
                     "a slot that it has behind it gets other content");
