@@ -137,7 +137,8 @@ TEST(Limits, OfRetentionLookaheadAndSizes) {
 
 TEST(Formulas, OfWhatIsRead) {
   const auto read_of_nine = [](const GroupConfig& group, std::uint64_t sinks = 0) {
-    const Progress now{.computed = 9, .cached = 9, .prompt = 3, .encoder = 4, .sinks = sinks};
+    const kvproof::Progress now{
+        .computed = 9, .cached = 9, .prompt = 3, .encoder = 4, .sinks = sinks};
     std::string out;
     for (std::uint64_t p = 0; p < 10; ++p) out += reads_of(group, now).has(p) ? 'r' : '-';
     return out;
