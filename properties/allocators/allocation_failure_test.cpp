@@ -229,7 +229,7 @@ void live(const Row& row, const std::vector<Choice>& choices, std::set<std::stri
   const auto next = [&](const Audit& before) {
     auto operation = drawn(before);
     auto* arrival = operation ? std::get_if<op::Arrive>(&*operation) : nullptr;
-    if (arrival != nullptr) arrival->extra = extra_keys(before.history().arrivals);
+    if (arrival != nullptr) arrival->extra = extra_keys(before.history().book.arrivals());
     return operation;
   };
   const auto go_on = [](const Operation&) { return !testing::Test::HasFailure(); };

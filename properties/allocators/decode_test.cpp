@@ -116,7 +116,7 @@ class Batches {
     if (below(16) == 0) {  // a name that was perhaps never given, or is given back
       const auto at = below(static_cast<std::uint32_t>(out.reqs.size() + 1));
       out.reqs.insert(out.reqs.begin() + at,
-                      "r" + std::to_string(below(before.history().arrivals + 2)));
+                      "r" + std::to_string(below(before.history().book.arrivals() + 2)));
     }
     for (std::size_t i = 0; i < out.reqs.size(); ++i) out.tokens.push_back(TokenId(below(2)));
     return out;

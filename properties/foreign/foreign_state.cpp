@@ -115,14 +115,14 @@ void ForeignState::read(const RecordedState& state, const Promises& promises,
     check_blocks(lease.blocks, config_.num_blocks, "leases");
   }
   // A request that the caller has finished is gone. If it is listed again, its blocks have leaked.
-  std::erase_if(listed_, [&](const auto& item) { return !book.requests().contains(item.first); });
-  for (const auto& [name, known] : book.requests()) listed_.try_emplace(name);
+  std::erase_if(listed_, [&](const auto& item) { return book.find(item.first) == nullptr; });
+  for (const RequestRecord& known : book.requests()) listed_.try_emplace(known.name);
   list(state, promises.block_ids);
   snapshot_.requests.clear();
   for (const auto& [name, listed] : listed_) {
     const bool leaked =
         std::ranges::any_of(listed.tables, [](const auto& t) { return !t.empty(); });
-    if (!leaked && !book.requests().contains(name)) continue;
+    if (!leaked && book.find(name) == nullptr) continue;
     snapshot_.requests.push_back(request(name, listed, state, book));
   }
 }
@@ -207,13 +207,11 @@ void ForeignState::list(const RecordedState& state, bool block_ids) {
 RequestState ForeignState::request(const std::string& name, const Listed& listed,
                                    const RecordedState& state, const CallerBook& book) const {
   const std::size_t groups = config_.groups.size();
-  const auto known = book.requests().find(name);
-  const CallerBook::Request caller =
-      known != book.requests().end() ? known->second : CallerBook::Request();
+  const RequestRecord* known = book.find(name);
   RequestState out;
   out.name = name;
-  out.num_tokens = listed_or(state.tokens, name, caller.num_tokens);
-  out.computed = listed_or(state.computed, name, caller.computed);
+  out.num_tokens = listed_or(state.tokens, name, known != nullptr ? known->num_tokens : 0);
+  out.computed = listed_or(state.computed, name, known != nullptr ? known->computed : 0);
   out.hashes = listed.hashes;
   out.tables = listed.tables.empty() ? Tables(groups) : listed.tables;
   out.host_tables = listed.host_tables;

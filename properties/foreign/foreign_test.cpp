@@ -294,55 +294,6 @@ TEST(ForeignState, WithoutIdsTablesHaveLengthsOnly) {
       << "nothing is allocated for what is only claimed";
 }
 
-TEST(CallerBook, HoldsBackCallsThatBreakTheCallersSide) {
-  CallerBook book(pool(4, {full(2)}));
-  Snapshot state;
-  state.blocks.resize(4);
-  const auto done = [&](const Operation& operation, const Result& result = {}) {
-    EXPECT_EQ(book.breach(operation, state), nullptr) << to_json(operation);
-    book.fold(operation, result);
-  };
-  const auto held_back = [&](const Operation& operation) {
-    EXPECT_NE(book.breach(operation, state), nullptr) << to_json(operation);
-  };
-  held_back(op::Lookup{"r0"});
-  held_back(op::Unpin{"l"});
-  held_back(op::Complete{"t", true});
-  held_back(op::Release{{1}});
-  held_back(op::Touch{{0}});
-  held_back(op::Evict{{4}});
-  done(op::Arrive{.req = "r0", .tokens = {1, 2, 3}, .extra = {}});
-  held_back(op::Arrive{.req = "r0", .tokens = {}, .extra = {}});
-  held_back(op::Allocate{"r0", {}});
-  held_back(op::Allocate{"r0", {.new_tokens = 1, .use_lookup = true}});
-  done(op::Lookup{"r0"}, Hit{2, {{1}}});
-  done(op::Take{1}, Granted{{{2}}, {}});  // may have evicted what was found
-  held_back(op::Allocate{"r0", {.new_tokens = 1, .use_lookup = true}});
-  done(op::Lookup{"r0"}, Hit{2, {{1}}});
-  done(op::Allocate{"r0", {.new_tokens = 1, .use_lookup = true}}, Granted{{{3}}, {}});
-  held_back(op::Advance{"r0", 4});
-  done(op::Advance{"r0", 3});
-  held_back(op::Truncate{"r0", 2});
-  held_back(op::SwapOut{"r0", "t"});  // there is no host tier
-  held_back(op::Release{{2, 2}});
-  done(op::Release{{2}});
-  done(op::Arrive{.req = "r9", .tokens = {1, 2, 3}, .extra = {}});
-  done(op::Lookup{"r9"}, Hit{2, {{1}}});
-  done(op::Fork{"r0", "r1"});
-  EXPECT_EQ(book.breach(op::Allocate{"r9", {.new_tokens = 1, .use_lookup = true}}, state), nullptr);
-  const std::string copies = R"({"out":{"copies":[[3,2]]},"state":{"free":0}})";
-  done(op::Fork{"r0", "r8"}, parse_answer(op::Fork{"r0", "r8"}, copies).result.value());
-  held_back(op::Allocate{"r9", {.new_tokens = 1, .use_lookup = true}});  // the copy took a block
-  held_back(op::Fork{"r0", "r1"});
-  held_back(op::Pin{{1}, "l"});  // nothing is known to be in it
-  state.blocks[1].ref_cnt = 1;
-  done(op::Pin{{1}, "l"});
-  held_back(op::Pin{{1}, "l"});
-  done(op::Unpin{"l"});
-  done(op::Finish{"r0"});
-  held_back(op::Finish{"r0"});
-}
-
 void expect_nothing_is_lost(const Profile& profile, const Configuration& row) {
   ChoiceStream choices(7);
   const Choice setup = choices.next();

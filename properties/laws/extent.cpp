@@ -58,10 +58,6 @@ std::vector<std::uint64_t> all_keys(const PoolState& pool, BlockId block) {
   return out;
 }
 
-bool FoundPrefix::empty() const {
-  return std::ranges::all_of(blocks, [](const auto& list) { return list.empty(); });
-}
-
 std::optional<Checkpoint> checkpoint_of(const CacheConfig& config, const GroupConfig& group,
                                         const std::vector<BlockId>& table, const Chunk& chunk,
                                         bool has_states) {
@@ -100,9 +96,9 @@ void extend_states(const CacheConfig& config, const GroupConfig& group,
 
 }  // namespace
 
-Extent extent_of(const CacheConfig& config, const RequestState& request, const Asker& asker,
+Extent extent_of(const CacheConfig& config, const RequestState& request, const RequestRecord& known,
                  const AllocateArgs& args) {
-  const FoundPrefix& found = asker.found;
+  const FoundPrefix& found = known.hit;
   const std::uint64_t limit = config.max_model_len;
   Extent e;
   e.request = request.name;
@@ -121,20 +117,20 @@ Extent extent_of(const CacheConfig& config, const RequestState& request, const A
     const std::vector<BlockId>& table = id < request.tables.size() ? request.tables[id] : kNone;
     const bool hit = e.uses_hit && id < found.blocks.size();
     GroupExtent g = begin(group, e, table.size(), hit ? found.blocks[id].size() : 0, args.external);
-    const std::uint64_t wanted = length_for(group, e.slots, e.main, asker.encoder_tokens);
-    std::uint64_t all = length_for(group, whole, whole, asker.encoder_tokens);
+    const std::uint64_t wanted = length_for(group, e.slots, e.main, known.encoder_tokens);
+    std::uint64_t all = length_for(group, whole, whole, known.encoder_tokens);
     if (const auto cap = admission_cap(config, group)) all = std::min(all, *cap);
     g.length = std::max(g.loaded, wanted);
     g.most = std::max(g.length,
-                      length_for(group, std::max(whole, e.slots), e.main, asker.encoder_tokens));
+                      length_for(group, std::max(whole, e.slots), e.main, known.encoder_tokens));
     const bool inside = hit && !found.blocks[id].empty() && g.skipped < found.blocks[id].size() &&
                         found.tokens % group.block_size != 0;
-    const bool own = id < asker.tails.size() && asker.tails[id].block != kNullBlock;
+    const bool own = id < known.tails.size() && known.tails[id].block != kNullBlock;
     g.copies = inside || (own && moves_state(group)) ? 1 : 0;
     e.inside = e.inside || inside;
     if (moves_state(group)) {
-      const Chunk chunk{e.total, e.main, prefill_end_of(request, asker.prompt_tokens)};
-      extend_states(config, group, table, chunk, asker.has_states, whole, g);
+      const Chunk chunk{e.total, e.main, prefill_end_of(request, known.prompt_tokens)};
+      extend_states(config, group, table, chunk, known.granted, whole, g);
     } else {
       g.fresh = g.length - g.loaded;
       g.whole_new = all > g.begun ? all - g.begun : 0;

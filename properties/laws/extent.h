@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "properties/caller/request_record.h"
 #include "reference/config.h"
 #include "reference/operations.h"
 #include "reference/snapshot.h"
@@ -23,36 +24,6 @@ namespace kvproof::properties {
 
 /// All keys of a block, in no order.
 [[nodiscard]] std::vector<std::uint64_t> all_keys(const PoolState& pool, BlockId block);
-
-/// The prefix that the last lookup of a request found, as the caller knows it.
-struct FoundPrefix {
-  std::uint32_t tokens = 0;
-  std::vector<std::vector<BlockId>> blocks;  // per group
-  // Per group: the keys that the block then had inside of which the hit ends.
-  std::vector<std::vector<std::uint64_t>> end_keys = {};
-  [[nodiscard]] bool empty() const;
-};
-
-/// A block that holds a prefix which ends inside of it, and is copied before it is written.
-struct SharedTail {
-  std::size_t position = 0;
-  BlockId block = kNullBlock;  // null: there is none
-};
-
-/// A block beside the running state that the chunk which ends a prefill writes.
-struct Checkpoint {
-  std::uint64_t tokens = 0;  // whose state it holds
-  std::size_t position = 0;  // in the table
-};
-
-/// What is known of a request besides its state.
-struct Asker {
-  FoundPrefix found;  // by its last lookup
-  std::uint32_t encoder_tokens = 0;
-  std::uint32_t prompt_tokens = 0;
-  bool has_states = false;             // it was granted an allocation before
-  std::vector<SharedTail> tails = {};  // of its own states, per group; may be empty
-};
 
 /// One group's table through an allocation. All in blocks.
 struct GroupExtent {
@@ -81,7 +52,7 @@ struct Extent {
 };
 
 [[nodiscard]] Extent extent_of(const CacheConfig& config, const RequestState& request,
-                               const Asker& asker, const AllocateArgs& args);
+                               const RequestRecord& known, const AllocateArgs& args);
 
 /// A grant to a request. [tokens]
 struct Chunk {

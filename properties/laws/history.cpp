@@ -12,13 +12,6 @@
 namespace kvproof::properties {
 namespace {
 
-template <class Records>
-auto position(Records& records, std::string_view name) {
-  return std::lower_bound(
-      records.begin(), records.end(), name,
-      [](const RequestRecord& r, std::string_view n) { return r.name.compare(n) < 0; });
-}
-
 bool changed_nothing(const Result& result) {
   return std::holds_alternative<Refused>(result) || is_undone(result);
 }
@@ -66,6 +59,7 @@ std::string_view request_if(bool holds, const Operation& operation) {
 History::History(const CacheConfig& its_config, Promises its_promises)
     : config(its_config),
       promises(std::move(its_promises)),
+      book(config, promises->traits),
       num_blocks(its_config.num_blocks),
       unit_tokens(std::max(its_config.hash_block_size, 1U)),
       resumption(resumption_of(its_config)),
@@ -79,16 +73,6 @@ History::History(const CacheConfig& its_config, Promises its_promises)
     groups.push_back({cache_mask(its_config, group), group.block_size / unit_tokens});
     moves_states = moves_states || moves_state(group);
   }
-}
-
-const RequestRecord* History::find(std::string_view name) const {
-  const auto at = position(requests, name);
-  return at != requests.end() && at->name == name ? &*at : nullptr;
-}
-
-RequestRecord* History::record(std::string_view name) {
-  const auto at = position(requests, name);
-  return at != requests.end() && at->name == name ? &*at : nullptr;
 }
 
 bool History::holds_checkpoint(const RequestRecord& r, GroupId group, std::size_t position) const {
@@ -130,40 +114,37 @@ bool History::may_keep(const RequestRecord& r, GroupId group, std::size_t positi
   return position < end_at(r.parted_to) && position + mask.tail >= end_at(from);
 }
 
-const TransferRecord* History::find_transfer(std::string_view name) const {
-  const auto at = std::ranges::find(transfers, name, &TransferRecord::name);
-  return at != transfers.end() ? &*at : nullptr;
-}
-
 void History::fold(const Snapshot& before, const Operation& operation, const Outcome& outcome,
                    const Snapshot& after) {
   occasions = begun_ ? occasions_of(before, operation, outcome, after) : on::any;
   begun_ = true;
   clash.reset();
   asked.reset();
-  settled.reset();
   tail_copies.assign(config->groups.size(), std::nullopt);
   copying.resize(config->groups.size());
   copied.clear();
   moved_keys.clear();
+  const RequestRecord* r = find(request_of(operation));
+  const std::size_t known_units = r != nullptr ? r->sequence->contents.size() : 0;
   const auto* allocate = std::get_if<op::Allocate>(&operation);
   if (allocate != nullptr) {
-    const RequestRecord* r = find(allocate->req);
     const RequestState* state = before.find(allocate->req);
     if (r != nullptr && state != nullptr) {
-      const Asker asker{r->hit, r->encoder_tokens, r->prompt_tokens, r->holds(), r->tails};
-      asked = extent_of(*config, *state, asker, allocate->args);
+      asked = extent_of(*config, *state, *r, allocate->args);
       asked->waits = asked->uses_hit && hits_new_state(*state, r->hit);
     }
   }
   if (!changed_nothing(outcome.result)) {
     fold_call(before, operation, outcome.result, after);
     fold_evicted(before, operation, outcome.result, after);
-    if (const auto* arrive = std::get_if<op::Arrive>(&operation)) {
-      fold_tokens(*record(arrive->req), arrive->tokens, after);
-    } else if (const auto* append = std::get_if<op::Append>(&operation)) {
-      if (RequestRecord* r = record(append->req)) fold_tokens(*r, append->tokens, after);
-    }
+  }
+  book.fold(operation, outcome.result);
+  if (const bool looks_up = std::holds_alternative<op::Lookup>(operation);
+      looks_up || std::holds_alternative<op::Arrive>(operation) ||
+      std::holds_alternative<op::Append>(operation)) {
+    RequestRecord* now =
+        changed_nothing(outcome.result) ? nullptr : book.find(request_of(operation));
+    if (now != nullptr) looks_up ? fold_lookup(*now, after) : fold_keys(*now, known_units, after);
   }
   if (!superseded.empty()) fold_superseded(before, after);
   just_looked_up.assign(request_if(std::holds_alternative<op::Lookup>(operation), operation));
@@ -181,7 +162,7 @@ void History::list_places(const Snapshot& before, const Snapshot& after) {
   std::size_t known = 0;
   for (std::size_t i = 0; i < places.size(); ++i) {
     const std::string_view name = after.requests[i].name;
-    places[i] = {place_of(before.requests, name, was), i, place_of(requests, name, known)};
+    places[i] = {place_of(before.requests, name, was), i, place_of(book.requests(), name, known)};
   }
 }
 
@@ -196,14 +177,15 @@ void History::fold_places(const Snapshot& before, const Operation& operation,
   } else {
     list_places(before, after);
   }
-  const std::string_view name = settled ? settled->req : request_of(operation);
+  const std::string_view name =
+      book.settled() ? std::string_view(book.settled()->req) : request_of(operation);
   std::size_t first = 0;
   own.after = place_of(after.requests, name, first);
   if (own.after != Places::kAbsent) {
     own = places[own.after];
   } else {
     own.before = place_of(before.requests, name, first = 0);
-    own.record = place_of(requests, name, first = 0);
+    own.record = place_of(book.requests(), name, first = 0);
   }
 }
 
@@ -217,21 +199,17 @@ bool History::hits_new_state(const RequestState& state, const FoundPrefix& hit) 
 
 void History::fold_call(const Snapshot& before, const Operation& operation, const Result& result,
                         const Snapshot& after) {
-  if (const auto* arrive = std::get_if<op::Arrive>(&operation)) return fold_arrival(*arrive);
   if (const auto* fork = std::get_if<op::Fork>(&operation)) return fold_fork(*fork, result, before);
   if (const auto* complete = std::get_if<op::Complete>(&operation)) return fold_complete(*complete);
-  if (std::holds_alternative<op::Pin>(operation)) ++names;
   if (std::holds_alternative<op::Step>(operation)) {
     for (std::vector<BlockId>& held : copying) {
       copied.insert(copied.end(), held.begin(), held.end());
       held.clear();
     }
   }
-  RequestRecord* r = record(request_of(operation));
+  RequestRecord* r = book.find(request_of(operation));
   if (r == nullptr) return;
-  if (std::holds_alternative<op::Lookup>(operation)) {
-    fold_lookup(*r, result, after);
-  } else if (const auto* allocate = std::get_if<op::Allocate>(&operation)) {
+  if (const auto* allocate = std::get_if<op::Allocate>(&operation)) {
     const RequestState* state = before.find(r->name);
     const auto* granted = std::get_if<Granted>(&result);
     if (state == nullptr) return;
@@ -243,31 +221,19 @@ void History::fold_call(const Snapshot& before, const Operation& operation, cons
     fold_state_tails(*r, cache->computed, before, after);
   } else if (const auto* advance = std::get_if<op::Advance>(&operation)) {
     if (advance->computed > r->scheduled_tokens) r->ahead = true;
-    r->content_tokens = std::max<std::uint64_t>(r->content_tokens, advance->computed);
   } else if (const auto* truncate = std::get_if<op::Truncate>(&operation)) {
     fold_truncate(*r, truncate->tokens);
   } else if (std::holds_alternative<op::Free>(operation)) {
     fold_free(*r);
-  } else if (std::holds_alternative<op::Finish>(operation)) {
-    requests.erase(requests.begin() + (r - requests.data()));
-  } else if (const auto* out = std::get_if<op::SwapOut>(&operation)) {
-    transfers.push_back({out->transfer, out->req, true});
-    ++names;
-    r->transfer = out->transfer;
-    r->on_host = r->swapped = true;
-  } else if (const auto* in = std::get_if<op::SwapIn>(&operation)) {
-    transfers.push_back({in->transfer, in->req, false});
-    ++names;
-    r->transfer = in->transfer;
+  } else if (std::holds_alternative<op::SwapOut>(operation)) {
+    r->swapped = true;
+  } else if (std::holds_alternative<op::SwapIn>(operation)) {
     r->on_device = true;
   }
 }
 
-void History::fold_lookup(RequestRecord& r, const Result& result, const Snapshot& after) {
-  r.looked_up = true;
+void History::fold_lookup(RequestRecord& r, const Snapshot& after) {
   r.looked_up_late = r.holds();
-  const auto* hit = std::get_if<Hit>(&result);
-  r.hit = hit != nullptr ? FoundPrefix{hit->hit_tokens, hit->blocks} : FoundPrefix{};
   for (GroupId g = 0; g < std::min(r.hit.blocks.size(), config->groups.size()); ++g) {
     const bool inside = r.hit.tokens % config->groups[g].block_size != 0;
     const bool ends = inside && !r.hit.blocks[g].empty();
@@ -289,45 +255,24 @@ void History::fold_lookup(RequestRecord& r, const Result& result, const Snapshot
   }
 }
 
-void History::fold_arrival(const op::Arrive& arrive) {
-  const auto at = position(requests, arrive.req);
-  if (at != requests.end() && at->name == arrive.req) return;  // the subject accepted a duplicate
-  ++arrivals;
-  RequestRecord r(arrive.req, UnitDigest(arrive.extra, unit_tokens, config->hash_lookahead));
-  r.prompt_tokens = static_cast<std::uint32_t>(arrive.tokens.size());
-  r.skip_lookup = arrive.skip_lookup;
-  r.encoder_tokens = arrive.encoder_tokens;
-  requests.insert(at, std::move(r));
-}
-
-// Both may hold the same unpublished blocks from now on. A draft belongs to the parent alone,
-// because a different token may take its place in the child.
+// Both may hold the same unpublished blocks from now on.
 void History::fold_fork(const op::Fork& fork, const Result& result, const Snapshot& before) {
-  RequestRecord* parent = record(fork.req);
-  const auto at = position(requests, fork.child);
-  if (parent == nullptr || (at != requests.end() && at->name == fork.child)) return;
-  ++arrivals;
+  RequestRecord* parent = book.find(fork.req);
+  if (parent == nullptr || find(fork.child) != nullptr) return;
   if (config->hash_lookahead > 0) chains_loose = true;  // a key may cover what a relative has not
   parent->forked = true;
-  RequestRecord child = *parent;
-  child.name = fork.child;
-  child.hit = {};
-  child.looked_up = false;
   const RequestState* state = before.find(fork.req);
   const auto* granted = std::get_if<Granted>(&result);
   const auto is_copied = [&](BlockId block) {
     return granted != nullptr &&
            std::ranges::find(granted->copies, block, &Copy::from) != granted->copies.end();
   };
-  if (state != nullptr) {
-    child.scheduled_tokens = std::min<std::uint64_t>(child.scheduled_tokens, state->num_tokens);
-    for (const auto& table : state->tables) {
-      for (BlockId block : table) {
-        if (block < forked.size() && !is_copied(block)) forked[block] = 1;
-      }
+  if (state == nullptr) return;
+  for (const auto& table : state->tables) {
+    for (BlockId block : table) {
+      if (block < forked.size() && !is_copied(block)) forked[block] = 1;
     }
   }
-  requests.insert(at, std::move(child));
 }
 
 // The block in which the hit ends is copied into the table. That of an own state stays there, and
@@ -380,11 +325,11 @@ void History::fold_grant(RequestRecord& r, const RequestState& state, const Snap
   for (const GroupConfig& group : config->groups) {
     if (!moves_state(group)) continue;
     const bool many = asked->main - asked->total > 1 + std::uint64_t{group.speculative_blocks};
-    const bool drafts = asked->main > state.num_tokens || r.scheduled_tokens > r.content_tokens;
+    const bool drafts = asked->main > state.num_tokens || r.scheduled_tokens > r.written;
     if (many && (drafts || r.decoding)) r.ahead = true;
     r.decoding = r.decoding || asked->main % group.block_size != 0;
   }
-  const bool stands_still = asked->total <= r.granted_from || state.computed < r.content_tokens;
+  const bool stands_still = asked->total <= r.granted_from || state.computed < r.written;
   if (r.holds() && stands_still) r.ahead = true;
   r.granted_from = asked->total;
   r.in_flight = asked->total - asked->processed;
@@ -404,10 +349,6 @@ void History::fold_grant(RequestRecord& r, const RequestState& state, const Snap
         std::clamp(shown, group.length, now != nullptr ? group.most : group.length));
     r.checkpoints.push_back(group.checkpoint);
   }
-  r.scheduled_tokens = std::min<std::uint64_t>(asked->main, config->max_model_len);
-  r.content_tokens =
-      std::max(r.content_tokens, std::min<std::uint64_t>(r.scheduled_tokens, state.num_tokens));
-  r.status = RequestStatus::running;
 }
 
 namespace {
@@ -493,40 +434,27 @@ void History::fold_truncate(RequestRecord& r, std::uint32_t tokens) {
     r.lengths[g] =
         std::min(r.lengths[g], ceil_div<std::uint64_t>(tokens, std::uint64_t{group.block_size}));
   }
-  r.scheduled_tokens = std::min<std::uint64_t>(r.scheduled_tokens, tokens);
-  r.content_tokens = std::min<std::uint64_t>(r.content_tokens, tokens);
 }
 
 void History::fold_free(RequestRecord& r) {
-  r.status = r.holds() ? RequestStatus::preempted : r.status;
-  r.looked_up = r.looked_up_late = false;
-  r.hit = {};
+  r.looked_up_late = false;
   r.lengths.clear();
   r.tails.clear();
   r.checkpoints.clear();
   r.passed.clear();
-  r.scheduled_tokens = r.content_tokens = r.granted_from = 0;
-  r.forked = r.swapped = r.decoding = r.ahead = r.on_host = false;
+  r.granted_from = 0;
+  r.forked = r.swapped = r.decoding = r.ahead = false;
   r.on_device = true;
 }
 
 void History::fold_complete(const op::Complete& complete) {
-  const auto at = std::ranges::find(transfers, complete.transfer, &TransferRecord::name);
-  if (at == transfers.end()) return;
-  settled = *at;
-  transfers.erase(at);
-  RequestRecord* r = record(settled->req);
+  const TransferRecord* transfer = book.find_transfer(complete.transfer);
+  RequestRecord* r = transfer != nullptr ? book.find(transfer->req) : nullptr;
   if (r == nullptr) return;
-  r->transfer.clear();
-  if (settled->out) {
-    (complete.ok ? r->on_device : r->on_host) = false;
-    if (!complete.ok) return;
-    r->hit = {};
-    r->tails.clear();
-    r->checkpoints.clear();
-  } else {
-    (complete.ok ? r->on_host : r->on_device) = false;
-  }
+  if (transfer->out == complete.ok) r->on_device = false;
+  if (!transfer->out || !complete.ok) return;
+  r->tails.clear();
+  r->checkpoints.clear();
 }
 
 void History::fold_evicted(const Snapshot& before, const Operation& operation, const Result& result,
@@ -569,22 +497,19 @@ void History::fold_evicted(const Snapshot& before, const Operation& operation, c
   }
 }
 
-void History::fold_tokens(RequestRecord& r, const std::vector<TokenId>& tokens,
-                          const Snapshot& after) {
-  const std::size_t known = r.contents.size();
-  r.contents.reserve((r.digest.num_tokens() + tokens.size()) / unit_tokens);
-  for (TokenId token : tokens) r.digest.next(token, r.contents);
+void History::fold_keys(const RequestRecord& r, std::size_t known, const Snapshot& after) {
   const RequestState* state = after.find(r.name);
   if (state == nullptr) return;
-  const std::size_t units = std::min(r.contents.size(), state->hashes.size());
+  const std::vector<std::uint64_t>& contents = r.sequence->contents;
+  const std::size_t units = std::min(contents.size(), state->hashes.size());
   for (std::size_t i = known; i < units; ++i) {
     const std::uint64_t key = state->hashes[i];
-    const std::uint64_t content = r.contents[i];
+    const std::uint64_t content = contents[i];
     if (keys->knows(key, content)) continue;
-    KeyBook& book = keys.change();
+    KeyBook& all = keys.change();
     const auto [by_key, new_key] =
-        book.of_key.try_emplace(key, KeyBook::Facts{content, i > 0 ? state->hashes[i - 1] : 0, i});
-    const auto [by_content, new_content] = book.key_of_content.try_emplace(content, key);
+        all.of_key.try_emplace(key, KeyBook::Facts{content, i > 0 ? state->hashes[i - 1] : 0, i});
+    const auto [by_content, new_content] = all.key_of_content.try_emplace(content, key);
     if (clash) continue;
     if (by_key->second.content != content) {
       clash = KeyBook::Clash{i, true};

@@ -3,7 +3,7 @@
 // and generators need.
 //
 // Model:   a fold. fold(before, operation, outcome, after) is called once per operation; laws read
-//          the result.
+//          the result. The book of the caller is a part of it, and is folded with it.
 // Leaves out: any knowledge of how a subject works. It sees operations, outcomes and snapshots.
 #pragma once
 
@@ -15,12 +15,12 @@
 #include <utility>
 #include <vector>
 
+#include "properties/caller/caller_book.h"
 #include "properties/caller/promises.h"
+#include "properties/caller/shared_value.h"
 #include "properties/laws/extent.h"
 #include "properties/laws/occasion.h"
-#include "properties/laws/prefix_digest.h"
 #include "properties/laws/same_state.h"
-#include "properties/laws/shared_value.h"
 #include "properties/laws/tally.h"
 #include "reference/config.h"
 #include "reference/layer_rules.h"
@@ -29,55 +29,6 @@
 #include "reference/snapshot.h"
 
 namespace kvproof::properties {
-
-/// A live request as its caller knows it.
-struct RequestRecord {
-  RequestRecord(std::string its_name, UnitDigest its_digest)
-      : name(std::move(its_name)), digest(std::move(its_digest)) {}
-
-  std::string name;
-  bool skip_lookup = false;
-  std::uint32_t encoder_tokens = 0;
-  std::uint32_t prompt_tokens = 0;
-  RequestStatus status = RequestStatus::waiting;
-  bool looked_up = false;         // there was a lookup since its arrival or preemption
-  bool looked_up_late = false;    // there was one since it has blocks
-  FoundPrefix hit;                // found by the last lookup
-  std::uint64_t parted_from = 0;  // [tokens] of the last lookup's hit
-  std::uint64_t parted_to = 0;  // [tokens] of the longest prefix that some group may have had then
-
-  // Since it was admitted last:
-  std::vector<std::uint64_t> lengths;  // [blocks] granted per group; empty before the first grant
-  std::vector<SharedTail> tails;       // of its own states, per group; empty: none
-  std::vector<std::optional<Checkpoint>> checkpoints;  // of the last grant, per group
-  std::vector<std::optional<Checkpoint>> passed;       // the last ones of earlier grants, per group
-  std::uint64_t scheduled_tokens = 0;  // [tokens] computed + hit + external + new of the last grant
-  std::uint64_t state_tokens = 0;      // known tokens up to the end of the last grant
-  std::uint64_t in_flight = 0;         // [tokens] when the last grant was made
-  std::uint64_t granted_from = 0;      // computed + hit + external when the last grant was made
-  std::uint64_t content_tokens = 0;    // leading tokens whose content lies in the granted slots
-  bool forked = false;                 // shares unpublished blocks with a relative
-  bool swapped = false;                // it was swapped out; keys evicted meanwhile may be missing
-  bool decoding = false;               // a grant has ended inside a block of moving states
-  bool ahead = false;                  // granted more at once than moving states can follow (I15)
-
-  std::string transfer;   // in flight; empty = none
-  bool on_device = true;  // its tables list device blocks
-  bool on_host = false;   // its host tables list host blocks
-
-  std::vector<std::uint64_t> contents;  // digest per hash unit whose key is known, shape [units]
-  UnitDigest digest;
-
-  [[nodiscard]] bool holds() const { return !lengths.empty(); }
-  [[nodiscard]] bool resident() const { return transfer.empty() && !on_host; }
-};
-
-/// A swap that has started and is not complete.
-struct TransferRecord {
-  std::string name;
-  std::string req;
-  bool out = false;  // to the host
-};
 
 /// The prefix index, rebuilt from the events alone.
 struct Mirror {
@@ -127,7 +78,7 @@ struct Places {
   static constexpr std::size_t kAbsent = static_cast<std::size_t>(-1);
   std::size_t before = kAbsent;  // in the state before this operation
   std::size_t after = kAbsent;   // in the state after it
-  std::size_t record = kAbsent;  // in History::requests
+  std::size_t record = kAbsent;  // in the book's requests
 };
 
 /// What the three calls of each request of a batch have done to another subject of the same kind.
@@ -143,7 +94,7 @@ struct History {
   void fold(const Snapshot& before, const Operation& operation, const Outcome& outcome,
             const Snapshot& after);
 
-  [[nodiscard]] const RequestRecord* find(std::string_view name) const;
+  [[nodiscard]] const RequestRecord* find(std::string_view name) const { return book.find(name); }
   /// Whether the block at this position keeps a checkpoint: a state that does not end there.
   [[nodiscard]] bool holds_checkpoint(const RequestRecord& r, GroupId group,
                                       std::size_t position) const;
@@ -155,20 +106,16 @@ struct History {
   /// Whether a group may keep this position: because the mask keeps it, because the prompt ends
   /// there, or because another prompt may have parted from it there.
   [[nodiscard]] bool may_keep(const RequestRecord& r, GroupId group, std::size_t position) const;
-  [[nodiscard]] const TransferRecord* find_transfer(std::string_view name) const;
 
   SharedValue<CacheConfig> config;
   SharedValue<Promises> promises;  // of the subject
+  CallerBook book;
   std::uint32_t num_blocks;
   std::uint32_t unit_tokens;
   Resumption resumption;                  // resumption_of(config)
   bool moves_states = false;              // in some group
   std::vector<GroupFacts> groups;         // shape [groups]
-  std::vector<RequestRecord> requests;    // sorted by name
   std::optional<ThreeCalls> three_calls;  // of this operation, if it is a decode step
-  std::vector<TransferRecord> transfers;  // in the order of their start
-  std::uint32_t arrivals = 0;             // forks included
-  std::uint32_t names = 0;                // names of leases and transfers given so far
   std::string just_looked_up;             // the request of the last operation, if it was a lookup
   std::string just_refused;               // the request whose allocation was refused just now
   Occasions occasions = on::any;          // of this operation
@@ -178,7 +125,6 @@ struct History {
   std::vector<Copy> moved_keys;               // those of them that took the keys along
   std::vector<std::vector<BlockId>> copying;  // held until the next step, per group
   std::vector<BlockId> copied;                // held until this operation, which is a step
-  std::optional<TransferRecord> settled;      // by this operation
   std::vector<Places> places;                 // of the requests in the state after this operation
   Places own;                                 // of the request that this operation is about
   std::vector<std::uint8_t> evicted;          // shape [num_blocks]: evicted, and not reused since
@@ -196,12 +142,10 @@ struct History {
  private:
   bool begun_ = false;  // an operation was folded
 
-  RequestRecord* record(std::string_view name);
   void fold_call(const Snapshot& before, const Operation& operation, const Result& result,
                  const Snapshot& after);
   [[nodiscard]] bool hits_new_state(const RequestState& state, const FoundPrefix& hit) const;
-  void fold_lookup(RequestRecord& r, const Result& result, const Snapshot& after);
-  void fold_arrival(const op::Arrive& arrive);
+  void fold_lookup(RequestRecord& r, const Snapshot& after);
   void fold_fork(const op::Fork& fork, const Result& result, const Snapshot& before);
   void fold_grant(RequestRecord& r, const RequestState& state, const Snapshot& after);
   void fold_tail_copies(RequestRecord& r, const Granted& granted, const Snapshot& after);
@@ -214,7 +158,7 @@ struct History {
   void fold_complete(const op::Complete& complete);
   void fold_evicted(const Snapshot& before, const Operation& operation, const Result& result,
                     const Snapshot& after);
-  void fold_tokens(RequestRecord& r, const std::vector<TokenId>& tokens, const Snapshot& after);
+  void fold_keys(const RequestRecord& r, std::size_t known, const Snapshot& after);
   void fold_events(const Snapshot& before, const Operation& operation, const Outcome& outcome,
                    const Snapshot& after);
   void list_places(const Snapshot& before, const Snapshot& after);

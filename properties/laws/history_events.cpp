@@ -43,6 +43,7 @@ void History::fold_events(const Snapshot& before, const Operation& operation,
   mirror.fault.reset();
   if (std::holds_alternative<op::Step>(operation)) new_states.clear();
   const std::size_t older_states = new_states.size();
+  const auto& settled = book.settled();
   const std::string& name = settled ? settled->req : request_of(operation);
   // One that ends may publish what it has computed as it goes.
   const RequestState* request = after.find(name);
@@ -177,8 +178,8 @@ void History::mirror_block(const event::Stored& stored, const StoredBlock& block
   }
   if (config->groups[stored.group].kind == LayerKind::mamba) {
     // What lands was computed before, but for a key that a block on the device keeps.
-    if (!settled) new_states.emplace_back(stored.group, *key);
-    if (settled && !mirrors(stored.group, *key))
+    if (!book.settled()) new_states.emplace_back(stored.group, *key);
+    if (book.settled() && !mirrors(stored.group, *key))
       std::erase(new_states, std::pair{stored.group, *key});
   }
   known.push_back({stored.group, *key, block.prefix_tokens});

@@ -52,7 +52,7 @@ struct Step {
 [[nodiscard]] inline const RequestRecord* record_of(const Step& step, const RequestState& now) {
   const auto at = static_cast<std::size_t>(&now - step.after.requests.data());
   const std::size_t place = step.history.places[at].record;
-  return place != Places::kAbsent ? &step.history.requests[place] : nullptr;
+  return place != Places::kAbsent ? &step.history.book.requests()[place] : nullptr;
 }
 
 /// The request that the operation is about, as it was and as it is; nullptr if it is not there. For
@@ -67,7 +67,7 @@ struct Step {
 }
 [[nodiscard]] inline const RequestRecord* own_record(const Step& step) {
   const std::size_t place = step.history.own.record;
-  return place != Places::kAbsent ? &step.history.requests[place] : nullptr;
+  return place != Places::kAbsent ? &step.history.book.requests()[place] : nullptr;
 }
 
 /// The fingerprint that the block at this position of a request must carry when it is published;

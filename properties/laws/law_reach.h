@@ -77,7 +77,7 @@ inline Speaks leases(const Step& s) {
 }
 inline Speaks batches(const Step& s) { return yes_if(is<op::Decode>(s) && !failed(s)); }
 inline Speaks transfers(const Step& s) {
-  return yes_if(!s.history.transfers.empty() || s.history.settled.has_value());
+  return yes_if(!s.history.book.transfers().empty() || s.history.book.settled().has_value());
 }
 }  // namespace when
 

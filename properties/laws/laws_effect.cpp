@@ -117,8 +117,8 @@ std::uint64_t may_share(const Step& step, GroupId g, const RequestRecord& a,
                         const RequestRecord& b) {
   if (!a.holds() || !b.holds()) return 0;
   if (a.forked && b.forked) return std::min(a.lengths[g], b.lengths[g]);
-  const auto parted = std::ranges::mismatch(a.contents, b.contents).in1;
-  const auto units = static_cast<std::uint64_t>(parted - a.contents.begin());
+  const auto parted = std::ranges::mismatch(a.sequence->contents, b.sequence->contents).in1;
+  const auto units = static_cast<std::uint64_t>(parted - a.sequence->contents.begin());
   return units / step.history.groups[g].units_per_block;
 }
 

@@ -99,7 +99,7 @@ bool reserves_more(const Step& step, const RequestRecord& record) {
 }
 
 Finding check_entries(const Step& step, const RequestState& was, const RequestState& now) {
-  const bool own = !step.history.settled && &now == own_after(step);
+  const bool own = !step.history.book.settled() && &now == own_after(step);
   const bool grows = own && std::holds_alternative<op::Allocate>(step.operation);
   const bool recycles = grows || (own && std::holds_alternative<op::Recycle>(step.operation));
   for (GroupId g = 0; g < step.config.groups.size(); ++g) {

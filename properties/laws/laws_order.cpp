@@ -100,7 +100,7 @@ const RequestState* released_by(const Step& step) {
     return own_before(step);
   }
   const auto* complete = std::get_if<op::Complete>(&o);
-  const auto& settled = step.history.settled;
+  const auto& settled = step.history.book.settled();
   if (complete == nullptr || !settled || settled->out != complete->ok) return nullptr;
   return own_before(step);
 }

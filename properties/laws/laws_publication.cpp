@@ -196,7 +196,8 @@ Finding published_as_told(const Step& step) {
   const bool granted = std::holds_alternative<Granted>(step.outcome.result);
   for (const RequestState& now : step.after.requests) {
     const RequestState* was = before_of(step, now);
-    const bool settled = step.history.settled && step.history.settled->req == now.name;
+    const bool settled =
+        step.history.book.settled() && step.history.book.settled()->req == now.name;
     const bool freed = std::holds_alternative<op::Free>(step.operation) && own == now.name;
     if (was == nullptr || settled || freed) continue;
     for (GroupId g = 0; g < step.config.groups.size(); ++g) {

@@ -129,11 +129,11 @@ bool duplicate_lease(const Step& s) {
 }
 bool unknown_transfer(const Step& s) {
   const auto* complete = std::get_if<op::Complete>(&s.operation);
-  return complete != nullptr && s.history.find_transfer(complete->transfer) == nullptr;
+  return complete != nullptr && s.history.book.find_transfer(complete->transfer) == nullptr;
 }
 bool duplicate_transfer(const Step& s) {
   const std::string* name = new_transfer(s.operation);
-  return name != nullptr && (name->empty() || s.history.find_transfer(*name) != nullptr);
+  return name != nullptr && (name->empty() || s.history.book.find_transfer(*name) != nullptr);
 }
 bool in_transfer(const Step& s) {
   if (when::is<op::Decode>(s)) return breach_of_batch(s) == Breach::in_transfer;

@@ -132,12 +132,12 @@ Finding check_refused(const Step& step, bool out) {
 }  // namespace
 
 Finding transfer_keeps_both(const Step& step) {
-  for (const TransferRecord& transfer : step.history.transfers) {
+  for (const TransferRecord& transfer : step.history.book.transfers()) {
     if (auto finding = check_in_flight(step, transfer)) return finding;
   }
   const auto* complete = std::get_if<op::Complete>(&step.operation);
-  if (complete != nullptr && step.history.settled) {
-    return check_settled(step, *step.history.settled, complete->ok);
+  if (complete != nullptr && step.history.book.settled()) {
+    return check_settled(step, *step.history.book.settled(), complete->ok);
   }
   const bool out = std::holds_alternative<op::SwapOut>(step.operation);
   const bool in = std::holds_alternative<op::SwapIn>(step.operation);
@@ -146,7 +146,7 @@ Finding transfer_keeps_both(const Step& step) {
     return check_refused(step, out);
   }
   if (granted == nullptr || !(out || in)) return std::nullopt;
-  const auto& transfers = step.history.transfers;
+  const auto& transfers = step.history.book.transfers();
   if (std::ranges::count(transfers, request_of(step.operation), &TransferRecord::req) > 1) {
     return say(request_of(step.operation), " is in two transfers at once");
   }

@@ -22,9 +22,9 @@
 #include <string_view>
 #include <vector>
 
+#include "properties/caller/prefix_digest.h"
 #include "properties/caller/traits.h"
 #include "properties/laws/extent.h"
-#include "properties/laws/prefix_digest.h"
 #include "properties/shadow/contiguous_rows.h"
 #include "properties/shadow/slots.h"
 #include "reference/config.h"

@@ -20,8 +20,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "properties/caller/shared_value.h"
 #include "properties/laws/history.h"
-#include "properties/laws/shared_value.h"
 #include "reference/config.h"
 #include "reference/operations.h"
 #include "reference/snapshot.h"

@@ -188,10 +188,10 @@ void Walker::expand(const std::function<void(const Edge&)>& visit) {
 // Fingerprints cannot decide this: they are equal for states that the subject can tell apart.
 bool Walker::alike(const Level& a, const Level& b) {
   if (a.state != b.state || a.known.texts != b.known.texts || a.memory != b.memory) return false;
-  if (a.history.requests.size() != b.history.requests.size()) return false;
-  for (std::size_t i = 0; i < a.history.requests.size(); ++i) {
-    const RequestRecord& one = a.history.requests[i];
-    const RequestRecord& other = b.history.requests[i];
+  if (a.history.book.requests().size() != b.history.book.requests().size()) return false;
+  for (std::size_t i = 0; i < a.history.book.requests().size(); ++i) {
+    const RequestRecord& one = a.history.book.requests()[i];
+    const RequestRecord& other = b.history.book.requests()[i];
     if (one.hit.tokens != other.hit.tokens || one.hit.blocks != other.hit.blocks ||
         one.scheduled_tokens != other.scheduled_tokens || one.forked != other.forked) {
       return false;

@@ -19,7 +19,10 @@ Source from_choices(const Generator& generator, std::span<const Choice> choices)
     }
     // Each request, lease and transfer, the raw owner and the index need one operation. A subject
     // that needs more leaks blocks; the law of a drained manager (I23) reports it on the way.
-    if (!left) left = history.requests.size() + history.transfers.size() + state.leases.size() + 2;
+    if (!left) {
+      const CallerBook& book = history.book;
+      left = book.requests().size() + book.transfers().size() + state.leases.size() + 2;
+    }
     if (*left == 0) return std::nullopt;
     --*left;
     return Generator::drain(state, history);

@@ -74,7 +74,7 @@ Operation Generator::draw(Choice choice, const Snapshot& state, const History& h
     if (auto operation = make(kInstead[(first + i) % 4], m)) return *operation;
   }
   if (auto operation = complete(m)) return *operation;  // a transfer may hold up all requests
-  if (history.requests.size() < most_requests_) return arrive(m);
+  if (history.book.requests().size() < most_requests_) return arrive(m);
   return op::Finish{pick(history, draws, [](const RequestRecord&) { return true; })->name};
 }
 
@@ -100,7 +100,7 @@ std::optional<Operation> Generator::follow_up(Moment& m) const {
     });
     const std::uint32_t how = m.draws.below(4);
     if (r != nullptr && how == 3 && config_.num_host_blocks > 0) {
-      return op::SwapOut{r->name, std::string("t").append(std::to_string(m.history.names))};
+      return op::SwapOut{r->name, std::string("t").append(std::to_string(m.history.book.names()))};
     }
     if (r != nullptr && how % 2 == 0) return op::Free{r->name};
     if (r != nullptr) return op::Finish{r->name};
@@ -115,7 +115,7 @@ std::optional<Operation> Generator::make(Kind kind, Moment& m) const {
   const auto any = [](const RequestRecord&) { return true; };
   switch (kind) {
     case Kind::arrive:
-      if (m.history.requests.size() >= most_requests_) return std::nullopt;
+      if (m.history.book.requests().size() >= most_requests_) return std::nullopt;
       return arrive(m);
     case Kind::lookup: return lookup(m);
     case Kind::allocate: return allocate(m);
@@ -168,7 +168,7 @@ Operation Generator::arrive(Moment& m) const {
   n = std::clamp(n > 0 ? n - 1 : 0, m.draws.one_in(16) ? 0U : 1U, config_.max_model_len);
   if (m.draws.one_in(24)) n = config_.max_model_len;
   op::Arrive out;
-  out.req.append(1, 'r').append(std::to_string(m.history.arrivals));
+  out.req.append(1, 'r').append(std::to_string(m.history.book.arrivals()));
   out.tokens.resize(n);
   for (std::uint32_t i = 0; i < n; ++i) out.tokens[i] = token_at(text, i);
   if (n > 0 && m.draws.one_in(8)) {  // one token differs from the text
@@ -247,7 +247,7 @@ std::optional<Operation> Generator::allocate(Moment& m) const {
   // Evaluated once per request, because the predicate above draws.
   std::array<const RequestRecord*, kMostRequests> found{};
   std::uint32_t n = 0;
-  for (const RequestRecord& x : m.history.requests) {
+  for (const RequestRecord& x : m.history.book.requests()) {
     if (n < found.size() && computable(x)) found[n++] = &x;
   }
   if (n == 0) return std::nullopt;
@@ -447,9 +447,9 @@ std::optional<Operation> Generator::append(Moment& m) const {
 
 std::optional<Operation> Generator::cache(Moment& m) const {
   const auto* record =
-      pick(m.history, m.draws, [](const RequestRecord& x) { return x.content_tokens > 0; });
+      pick(m.history, m.draws, [](const RequestRecord& x) { return x.written > 0; });
   if (record == nullptr) return std::nullopt;
-  const auto most = static_cast<std::uint32_t>(record->content_tokens);
+  const auto most = static_cast<std::uint32_t>(record->written);
   return op::Cache{record->name, m.draws.one_in(4) ? m.draws.below(most + 1) : most};
 }
 
@@ -505,8 +505,9 @@ std::optional<Operation> Generator::release(Moment& m) const {
 }
 
 std::optional<Operation> Generator::drain(const Snapshot& state, const History& history) {
-  if (!history.transfers.empty()) return op::Complete{history.transfers.back().name, true};
-  if (!history.requests.empty()) return op::Finish{history.requests.back().name};
+  if (!history.book.transfers().empty())
+    return op::Complete{history.book.transfers().back().name, true};
+  if (!history.book.requests().empty()) return op::Finish{history.book.requests().back().name};
   if (!state.leases.empty()) return op::Unpin{state.leases.back().name};
   if (!state.raw.empty()) return op::Release{state.raw};
   if (!state.index.empty() || !state.host.index.empty()) return op::Reset{};

@@ -136,7 +136,7 @@ inline constexpr std::size_t kMostRequests = 5;
 /// One of the requests for which `keep` holds, if there is any.
 template <class Keep>
 [[nodiscard]] const RequestRecord* pick(const History& history, Draws& draws, const Keep& keep) {
-  const auto& all = history.requests;
+  const auto& all = history.book.requests();
   const auto n = static_cast<std::uint32_t>(std::count_if(all.begin(), all.end(), keep));
   if (n == 0) return nullptr;
   std::uint32_t skip = draws.below(n);
@@ -166,7 +166,7 @@ class Generator {
   };
   // Both lists are sorted by name and mostly list the same requests.
   [[nodiscard]] static const RequestState* state_of(const Moment& m, const RequestRecord& record) {
-    const auto at = static_cast<std::size_t>(&record - m.history.requests.data());
+    const auto at = static_cast<std::size_t>(&record - m.history.book.requests().data());
     const auto& states = m.state.requests;
     if (at < states.size() && states[at].name == record.name) return &states[at];
     return m.state.find(record.name);

@@ -20,7 +20,7 @@ bool Generator::may_decode(const Moment& m, const RequestRecord& record) const {
 std::optional<Operation> Generator::decode(Moment& m) const {
   const bool errs = swarm_.of(Kind::wrong) > 0;
   op::Decode out;
-  for (const RequestRecord& record : m.history.requests) {
+  for (const RequestRecord& record : m.history.book.requests()) {
     const bool away = !record.resident() && errs && m.draws.one_in(16);
     if (may_decode(m, record) ? !m.draws.one_in(5) : away) out.reqs.push_back(record.name);
   }

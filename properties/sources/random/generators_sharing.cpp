@@ -18,18 +18,18 @@ std::string numbered(char letter, std::uint32_t n) {
 // Forks mostly requests with blocks, because the partial tail matters, above all while drafts wait
 // in it: the parent may accept some of them and the child others.
 std::optional<Operation> Generator::fork(Moment& m) const {
-  if (m.history.requests.size() >= most_requests_) return std::nullopt;
+  if (m.history.book.requests().size() >= most_requests_) return std::nullopt;
   const bool any = m.draws.one_in(8);
   const auto shareable = [&](const RequestRecord& x) {
     return (any || (x.resident() && x.holds())) && may_fork(m, x);
   };
   const auto* parent =
       m.draws.below(2) == 0 ? nullptr : pick(m.history, m.draws, [&](const auto& x) {
-        return shareable(x) && x.scheduled_tokens > x.content_tokens;
+        return shareable(x) && x.scheduled_tokens > x.written;
       });
   if (parent == nullptr) parent = pick(m.history, m.draws, shareable);
   if (parent == nullptr) return std::nullopt;
-  return op::Fork{parent->name, numbered('r', m.history.arrivals)};
+  return op::Fork{parent->name, numbered('r', m.history.book.arrivals())};
 }
 
 bool Generator::may_fork(const Moment& m, const RequestRecord& record) const {
@@ -42,7 +42,7 @@ bool Generator::may_fork(const Moment& m, const RequestRecord& record) const {
 // block under its own tokens, and leaves; the other then writes on in it.
 std::optional<Operation> Generator::relatives(Moment& m) const {
   if (swarm_.of(Kind::fork) == 0 || !m.draws.one_in(4)) return std::nullopt;
-  for (const RequestRecord& x : m.history.requests) {
+  for (const RequestRecord& x : m.history.book.requests()) {
     const RequestState* r = x.resident() && x.holds() ? m.state.find(x.name) : nullptr;
     if (r == nullptr) continue;
     const std::vector<BlockId>& table = r->tables.front();
@@ -53,10 +53,10 @@ std::optional<Operation> Generator::relatives(Moment& m) const {
     const std::uint32_t end =
         ceil_div((at + 1) * config_.groups.front().block_size, align_) * align_;
     if (x.scheduled_tokens < end) continue;
-    if (block.ref_cnt > 1 && x.content_tokens >= end) return op::Cache{x.name, end};
+    if (block.ref_cnt > 1 && x.written >= end) return op::Cache{x.name, end};
     if (r->num_tokens >= end) continue;
-    if (block.ref_cnt < 2 && m.history.requests.size() < most_requests_ && may_fork(m, x))
-      return op::Fork{x.name, numbered('r', m.history.arrivals)};
+    if (block.ref_cnt < 2 && m.history.book.requests().size() < most_requests_ && may_fork(m, x))
+      return op::Fork{x.name, numbered('r', m.history.book.arrivals())};
     op::Append more{x.name, {}};
     for (std::uint32_t i = r->num_tokens; i < end; ++i) more.tokens.push_back(token_at(1, i));
     return more;
@@ -101,7 +101,7 @@ std::optional<Operation> Generator::truncate(Moment& m) const {
 // Draws mostly blocks that are held, or free with content.
 Operation Generator::pin(Moment& m) const {
   if (m.state.leases.size() >= 3) return op::Unpin{m.state.leases.front().name};
-  op::Pin out{{}, numbered('l', m.history.names)};
+  op::Pin out{{}, numbered('l', m.history.book.names())};
   const std::uint32_t n = 1 + m.draws.below(3);
   for (std::uint32_t i = 0; i < n; ++i) {
     BlockId block = some_block(m);
@@ -125,20 +125,20 @@ std::optional<Operation> Generator::swap_out(Moment& m) const {
   const auto* r =
       pick(m.history, m.draws, [](const RequestRecord& x) { return x.resident() && x.holds(); });
   if (r == nullptr) return std::nullopt;
-  return op::SwapOut{r->name, numbered('t', m.history.names)};
+  return op::SwapOut{r->name, numbered('t', m.history.book.names())};
 }
 
 std::optional<Operation> Generator::swap_in(Moment& m) const {
   const auto* r = pick(m.history, m.draws,
                        [](const RequestRecord& x) { return x.transfer.empty() && x.on_host; });
   if (r == nullptr) return std::nullopt;
-  return op::SwapIn{r->name, numbered('t', m.history.names)};
+  return op::SwapIn{r->name, numbered('t', m.history.book.names())};
 }
 
 std::optional<Operation> Generator::complete(Moment& m) const {
-  if (m.history.transfers.empty()) return std::nullopt;
-  const auto n = static_cast<std::uint32_t>(m.history.transfers.size());
-  return op::Complete{m.history.transfers[m.draws.below(n)].name, !m.draws.one_in(4)};
+  if (m.history.book.transfers().empty()) return std::nullopt;
+  const auto n = static_cast<std::uint32_t>(m.history.book.transfers().size());
+  return op::Complete{m.history.book.transfers()[m.draws.below(n)].name, !m.draws.one_in(4)};
 }
 
 }  // namespace kvproof::properties

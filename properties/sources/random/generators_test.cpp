@@ -150,7 +150,7 @@ void note_swap(const Operation& operation, const Audit& audit, std::map<std::str
   const bool tier = audit.config().num_host_blocks > 0;
   if (std::holds_alternative<op::SwapOut>(operation) && !tier) ++seen["swap without a tier"];
   if (!std::holds_alternative<op::SwapIn>(operation) || r == nullptr) return;
-  const TransferRecord* transfer = audit.history().find_transfer(r->transfer);
+  const TransferRecord* transfer = audit.history().book.find_transfer(r->transfer);
   if (transfer != nullptr && !transfer->out) ++seen["second swap_in"];
 }
 

@@ -12,10 +12,10 @@ namespace kvproof::properties {
 
 /// A request that has finished, if there is one: its blocks may belong to another request by now.
 std::string Generator::someone_gone(Moment& m) {
-  if (m.history.arrivals == 0) return "nobody";
-  const std::uint32_t back = m.draws.below(std::min(m.history.arrivals, 4U));
+  if (m.history.book.arrivals() == 0) return "nobody";
+  const std::uint32_t back = m.draws.below(std::min(m.history.book.arrivals(), 4U));
   std::string name(1, 'r');
-  name.append(std::to_string(m.history.arrivals - 1 - back));
+  name.append(std::to_string(m.history.book.arrivals() - 1 - back));
   return m.history.find(name) == nullptr ? name : "nobody";
 }
 
@@ -93,8 +93,8 @@ std::optional<Operation> Generator::wrong_swap(Moment& m) const {
   const RequestRecord* busy =
       pick(m.history, m.draws, [](const RequestRecord& x) { return !x.transfer.empty(); });
   const std::uint32_t how = m.draws.below(4);
-  const auto in = std::ranges::find(m.history.transfers, false, &TransferRecord::out);
-  if (in != m.history.transfers.end() && how < 2) return op::SwapIn{in->req, "wrong"};
+  const auto in = std::ranges::find(m.history.book.transfers(), false, &TransferRecord::out);
+  if (in != m.history.book.transfers().end() && how < 2) return op::SwapIn{in->req, "wrong"};
   if (busy != nullptr && how == 0) return op::SwapIn{busy->name, "wrong"};
   if (busy != nullptr && how == 1) return op::SwapOut{busy->name, "wrong"};
   if (holder == nullptr) return std::nullopt;
