@@ -170,10 +170,7 @@ void Audit::judge(const Operation& operation) {
   if (oracles_.laws) check_laws(operation);
   check_declined(operation);
   check_content(operation);
-  if (readback_) {
-    readback_->follow(operation, outcome_.result);
-    check_readback(*after_);
-  }
+  if (readback_) check_readback(*after_);
   check_model(operation);
 }
 
@@ -187,14 +184,15 @@ void Audit::check_pools(const Snapshot& state) const {
 
 void Audit::check_content(const Operation& operation) {
   if (!content_) return;
-  if (const Finding finding = content_->follow(operation, outcome_, *before_, *after_)) {
+  if (const Finding finding =
+          content_->follow(operation, outcome_, *before_, *after_, history_.book)) {
     throw Violation({"content"}, "content: " + *finding);
   }
   counts_.blind += content_->breach_of_caller().empty() ? 0 : 1;
 }
 
 void Audit::check_readback(const Snapshot& state) {
-  if (const Finding finding = readback_->read(state)) {
+  if (const Finding finding = readback_->read(state, history_.book)) {
     throw Violation({"content"}, "content: " + *finding);
   }
   counts_.positions_read = readback_->compared();

@@ -17,7 +17,7 @@ struct Asking {
   const History& history;
 
   [[nodiscard]] bool has_room() const {
-    return history.requests.size() < std::max<std::uint64_t>(calls.most_requests, 1);
+    return history.book.requests().size() < std::max<std::uint64_t>(calls.most_requests, 1);
   }
 
   bool operator()(const op::Arrive& o) const {

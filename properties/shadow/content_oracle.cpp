@@ -11,12 +11,6 @@
 namespace kvproof::properties {
 namespace {
 
-template <class Requests>
-auto position_of(Requests& requests, std::string_view name) {
-  return std::lower_bound(requests.begin(), requests.end(), name,
-                          [](const auto& r, std::string_view n) { return r.name.compare(n) < 0; });
-}
-
 std::uint32_t longest_block(const CacheConfig& config) {
   std::uint32_t out = 1;
   for (const GroupConfig& group : config.groups) out = std::max(out, group.block_size);
@@ -35,36 +29,24 @@ ContentOracle::ContentOracle(const CacheConfig& config, const Traits& traits)
       device_(config.num_blocks, longest_block(config)),
       host_(config.num_host_blocks, longest_block(config)) {}
 
-ContentOracle::Request* ContentOracle::find(std::string_view name) {
-  const auto at = position_of(requests_, name);
-  return at != requests_.end() && at->name == name ? &*at : nullptr;
-}
-
 Finding ContentOracle::follow(const Operation& operation, const Outcome& outcome,
-                              const Snapshot& before, const Snapshot& after) {
+                              const Snapshot& before, const Snapshot& after,
+                              const CallerBook& book) {
   const Result& result = outcome.result;
-  if (is_undone(result)) return std::nullopt;
-  if (std::holds_alternative<Refused>(result)) {  // blocks that its tokens skipped may be gone
-    Request* r = find(request_of(operation));
-    const RequestState* was = before.find(request_of(operation));
-    if (std::holds_alternative<op::Allocate>(operation) && r != nullptr && was != nullptr) {
-      const std::uint32_t in_flight = std::get<op::Allocate>(operation).args.in_flight;
-      const std::uint64_t processed = was->computed - std::min(in_flight, was->computed);
-      r->processed = std::max(r->processed, processed);
-    }
-    return std::nullopt;
-  }
-  const bool judge = perform(operation, result, before, after);
+  if (is_undone(result) || std::holds_alternative<Refused>(result)) return std::nullopt;
+  const bool judge = perform(operation, result, before, after, book);
   if (!breach_of_caller_.empty()) return std::nullopt;
-  if (Finding finding = check_published(operation, outcome)) return finding;
+  const Request* own = book.find(request_of(operation));
+  if (own != nullptr) {
+    if (Finding finding = check_published(*own, outcome)) return finding;
+  }
   if (!judge) return std::nullopt;
   if (Finding finding = check_leases()) return finding;
   if (const auto* hit = std::get_if<Hit>(&result)) {
-    const Request* r = find(request_of(operation));
-    return r != nullptr ? check_hit(*r, *hit) : std::nullopt;
+    return own != nullptr ? check_hit(*own, *hit) : std::nullopt;
   }
   auto state = after.requests.begin();
-  for (const Request& r : requests_) {
+  for (const Request& r : book.requests()) {
     for (; state != after.requests.end() && state->name != r.name; ++state) {
       if (r.name < state->name) break;
     }
@@ -77,142 +59,116 @@ Finding ContentOracle::follow(const Operation& operation, const Outcome& outcome
 
 // Applies the operation to the rows. @return whether some request may read other rows after it
 bool ContentOracle::perform(const Operation& operation, const Result& result,
-                            const Snapshot& before, const Snapshot& after) {
+                            const Snapshot& before, const Snapshot& after, const CallerBook& book) {
   const auto* granted = std::get_if<Granted>(&result);
+  const Request* r = book.find(request_of(operation));
   if (std::holds_alternative<op::Take>(operation)) {
     for (std::size_t g = 0; granted != nullptr && g < granted->blocks.size(); ++g) {
       for (BlockId block : granted->blocks[g]) device_.clear(block);
     }
     return true;
   }
-  if (const auto* o = std::get_if<op::Arrive>(&operation)) return arrive(*o), false;
+  if (const auto* o = std::get_if<op::Arrive>(&operation)) {
+    if (r != nullptr && book.arrivals() > names_.size()) arrive(*r, *o);
+    return false;
+  }
   if (const auto* o = std::get_if<op::Fork>(&operation)) {
     if (granted != nullptr) copy(*granted);
-    return fork(*o), true;
+    if (r != nullptr && book.arrivals() > names_.size()) fork(*r, *book.find(o->child));
+    return true;
   }
-  if (const auto* o = std::get_if<op::Complete>(&operation)) return complete(*o), true;
+  if (const auto* o = std::get_if<op::Complete>(&operation)) {
+    if (o->ok && book.settled() && book.find(book.settled()->req) != nullptr) {
+      complete(*book.settled());
+    }
+    return true;
+  }
   if (const auto* o = std::get_if<op::Pin>(&operation)) return pin(*o, after), false;
   if (const auto* o = std::get_if<op::Unpin>(&operation)) {
     std::erase_if(leased_, [&](const Leased& held) { return held.lease == o->lease; });
     return false;
   }
-  if (const auto* o = std::get_if<op::SwapOut>(&operation)) {
-    if (granted != nullptr) start(o->req, o->transfer, true, *granted);
-    return true;
-  }
-  if (const auto* o = std::get_if<op::SwapIn>(&operation)) {
-    if (granted != nullptr) start(o->req, o->transfer, false, *granted);
-    return true;
-  }
-  Request* r = find(request_of(operation));
-  return r != nullptr && perform_own(*r, operation, result, before, after);
+  if (const auto* o = std::get_if<op::Finish>(&operation)) return contiguous_.erase(o->req), true;
+  return r != nullptr && perform_own(*r, book.before(), operation, result, before, after);
 }
 
-bool ContentOracle::perform_own(Request& r, const Operation& operation, const Result& result,
+// @param old how far the request had come
+bool ContentOracle::perform_own(const Request& r, const TokenCounts& old,
+                                const Operation& operation, const Result& result,
                                 const Snapshot& before, const Snapshot& after) {
-  if (const auto* hit = std::get_if<Hit>(&result)) {
-    r.hit_tokens = hit->hit_tokens;
-  } else if (const auto* append_o = std::get_if<op::Append>(&operation)) {
+  const auto* granted = std::get_if<Granted>(&result);
+  if (const auto* append_o = std::get_if<op::Append>(&operation)) {
     return append(r, append_o->tokens), false;
-  } else if (const auto* cache = std::get_if<op::Cache>(&operation)) {
+  }
+  if (const auto* cache = std::get_if<op::Cache>(&operation)) {
     if (std::min(cache->computed, r.num_tokens) > r.written) breach_of_caller_ = kNeverComputed;
     return false;
-  } else if (const auto* allocate = std::get_if<op::Allocate>(&operation)) {
-    const auto* granted = std::get_if<Granted>(&result);
+  }
+  if (const auto* allocate = std::get_if<op::Allocate>(&operation)) {
     const RequestState* was = before.find(r.name);
     const RequestState* now = after.find(r.name);
     if (granted != nullptr && was != nullptr && now != nullptr) {
       if (traits_.table_repointed()) note_kept(before, after);
-      grant(r, allocate->args, *granted, *was, *now);
+      grant(r, old, *allocate, *granted, *was, *now);
     }
   } else if (const auto* advance_o = std::get_if<op::Advance>(&operation)) {
-    if (const RequestState* now = after.find(r.name)) advance(r, advance_o->computed, *now);
-  } else if (const auto* recycle = std::get_if<op::Recycle>(&operation)) {
-    r.processed = std::max<std::uint64_t>(r.processed, recycle->processed);
-  } else if (const auto* truncate = std::get_if<op::Truncate>(&operation)) {
-    r.written = std::min<std::uint64_t>(r.written, truncate->tokens);
-    r.draft_end = std::min<std::uint64_t>(r.draft_end, truncate->tokens);
-  } else if (std::holds_alternative<op::Free>(operation)) {
-    r.written = r.draft_end = r.state_end = r.last_state = r.reach = r.processed = r.hit_tokens = 0;
-    r.granted = r.on_host = false;
-  } else if (std::holds_alternative<op::Finish>(operation)) {
-    contiguous_.erase(r.name);
-    requests_.erase(requests_.begin() + (&r - requests_.data()));
+    if (const RequestState* now = after.find(r.name)) advance(r, old, advance_o->computed, *now);
+  } else if (granted != nullptr) {  // a swap: the target is garbage until the transfer lands
+    const bool out = std::holds_alternative<op::SwapOut>(operation);
+    for (const Copy& copy : granted->copies) (out ? host_ : device_).clear(copy.to);
   } else {
-    return false;
+    return std::holds_alternative<Hit>(result) || std::holds_alternative<op::Recycle>(operation) ||
+           std::holds_alternative<op::Truncate>(operation) ||
+           std::holds_alternative<op::Free>(operation);
   }
   return true;
 }
 
-void ContentOracle::arrive(const op::Arrive& o) {
-  const auto at = position_of(requests_, o.req);
-  if (at != requests_.end() && at->name == o.req) return;
-  const auto id = static_cast<std::uint32_t>(names_.size());
+void ContentOracle::arrive(const Request& r, const op::Arrive& o) {
   names_.push_back(o.req);
-  const auto placed = requests_.insert(
-      at, Request{.name = o.req,
-                  .id = id,
-                  .digest = PrefixDigest(o.extra, std::max(config_.hash_block_size, 1U)),
-                  .encoder = id,
-                  .encoder_tokens = o.encoder_tokens,
-                  .prompt_tokens = static_cast<std::uint32_t>(o.tokens.size())});
-  append(*placed, o.tokens);
+  digests_.emplace_back(o.extra, std::max(config_.hash_block_size, 1U));
+  append(r, o.tokens);
 }
 
-// Accepted drafts of the parent belong to the child, too; later ones do not.
-void ContentOracle::fork(const op::Fork& o) {
-  const Request* parent = find(o.req);
-  const auto at = position_of(requests_, o.child);
-  if (parent == nullptr || (at != requests_.end() && at->name == o.child)) return;
-  Request child = *parent;
-  child.name = o.child;
-  child.id = static_cast<std::uint32_t>(names_.size());
-  child.hit_tokens = 0;
-  child.draft_end = std::min<std::uint64_t>(child.draft_end, child.num_tokens);
-  names_.push_back(o.child);
-  contiguous_.place(o.child, child.num_tokens);
-  std::copy_n(contiguous_.rows(o.req), child.num_tokens, contiguous_.rows(o.child));
-  requests_.insert(at, std::move(child));
+void ContentOracle::fork(const Request& parent, const Request& child) {
+  names_.push_back(child.name);
+  digests_.push_back(digests_[parent.id]);
+  contiguous_.place(child.name, child.num_tokens);
+  std::copy_n(contiguous_.rows(parent.name), child.num_tokens, contiguous_.rows(child.name));
 }
 
-void ContentOracle::append(Request& r, const std::vector<TokenId>& tokens) {
+void ContentOracle::append(const Request& r, const std::vector<TokenId>& tokens) {
   if (tokens.empty()) return;
-  const std::uint32_t old = r.num_tokens;
-  r.num_tokens += static_cast<std::uint32_t>(tokens.size());
   contiguous_.place(r.name, r.num_tokens);
-  std::uint64_t* rows = contiguous_.rows(r.name) + old;
-  for (const TokenId token : tokens) *rows++ = r.digest.next(token);
+  std::uint64_t* rows = contiguous_.rows(r.name) + r.num_tokens - tokens.size();
+  for (const TokenId token : tokens) *rows++ = digests_[r.id].next(token);
 }
 
 // Token axis: computed | hit | external | new (drafts last). The tokens behind the hit are computed
 // now.
-void ContentOracle::grant(Request& r, const AllocateArgs& args, const Granted& granted,
-                          const RequestState& was, const RequestState& now) {
-  const std::uint64_t limit = config_.max_model_len;
+void ContentOracle::grant(const Request& r, const TokenCounts& old, const op::Allocate& allocate,
+                          const Granted& granted, const RequestState& was,
+                          const RequestState& now) {
+  const AllocateArgs& args = allocate.args;
   const bool admits = without_entries(was.tables);
-  const std::uint64_t hit = admits && args.use_lookup ? r.hit_tokens : 0;
+  const std::uint64_t hit = admits && args.use_lookup ? r.hit.tokens : 0;
   const std::uint64_t start = was.computed + hit;
-  const std::uint64_t known = std::min(start + args.external, limit);
-  const std::uint64_t drafted = std::min(known + args.new_tokens, limit);
+  const std::uint64_t known = std::min<std::uint64_t>(start + args.external, config_.max_model_len);
+  const std::uint64_t drafted = r.scheduled_tokens;
   const std::uint64_t end = std::min<std::uint64_t>(drafted, r.num_tokens);
   take(granted, was.tables, now.tables, hit);
-  const bool had_states = std::exchange(r.granted, true);
-  r.processed = std::max(r.processed, known - std::min<std::uint64_t>(args.in_flight, known));
-  if (admits ? was.computed > 0 : start > r.written) {
+  if (admits ? was.computed > 0 : start > old.written) {
     breach_of_caller_ = kNeverComputed;
     return;
   }
-  if (!admits) judge_states(r, was.tables, start, end);
+  if (!admits) judge_states(r, old, was.tables, start, end);
   if (admits) write_encoder_rows(r, now.tables);
   write(r, now, start, end, false);
   write(r, now, std::max<std::uint64_t>(end, start), drafted, true);
   write_states(r, now.tables, start, std::min<std::uint64_t>(known, r.num_tokens));
   write_states(r, now.tables, known, end);
   const Chunk chunk{known, drafted, prefill_end_of(was, r.prompt_tokens)};
-  write_checkpoints(r, was.tables, now.tables, chunk, had_states);
-  r.written = std::max({r.written, hit, end});
-  r.draft_end = drafted;
-  r.reach = std::max(r.reach, drafted);
+  write_checkpoints(r, was.tables, now.tables, chunk, old.granted);
 }
 
 // Whoever points an entry at a block that is published shares what that block holds: it was held,
@@ -254,42 +210,23 @@ void ContentOracle::copy(const Granted& granted) {
 }
 
 // Accepted drafts were computed with the right tokens before them: their rows are right after all.
-void ContentOracle::advance(Request& r, std::uint32_t computed, const RequestState& now) {
-  if (computed <= r.written) return;
-  if (computed > r.num_tokens || computed > r.draft_end) {
+void ContentOracle::advance(const Request& r, const TokenCounts& old, std::uint32_t computed,
+                            const RequestState& now) {
+  if (computed <= old.written) return;
+  if (computed > r.num_tokens || computed > r.scheduled_tokens) {
     breach_of_caller_ = kNeverComputed;
     return;
   }
-  write(r, now, r.written, computed, false);
-  write_states(r, tables_of(r, now), r.written, computed);
+  write(r, now, old.written, computed, false);
+  write_states(r, tables_of(r, now), old.written, computed);
   // That was written when it was granted, and is only known now.
   for (Leased& held : leased_) held.slots = held_by(held.block);
-  r.written = computed;
 }
 
-// The target is garbage until the transfer lands.
-void ContentOracle::start(const std::string& req, const std::string& name, bool out,
-                          const Granted& granted) {
-  for (const Copy& copy : granted.copies) (out ? host_ : device_).clear(copy.to);
-  transfers_.push_back({name, req, out, granted.copies});
-}
-
-void ContentOracle::complete(const op::Complete& o) {
-  const auto at = std::ranges::find(transfers_, o.transfer, &Transfer::name);
-  if (at == transfers_.end()) return;
-  const Transfer transfer = *at;
-  transfers_.erase(at);
-  Request* r = find(transfer.req);
-  if (!o.ok || r == nullptr) return;
-  for (const Copy& copy : transfer.copies) {
-    if (transfer.out) {
-      host_.copy(copy.from, device_, copy.to);
-    } else {
-      device_.copy(copy.from, host_, copy.to);
-    }
-  }
-  r->on_host = transfer.out;
-  if (transfer.out) r->hit_tokens = 0;
+void ContentOracle::complete(const TransferRecord& transfer) {
+  TierSlots& to = transfer.out ? host_ : device_;
+  const TierSlots& from = transfer.out ? device_ : host_;
+  for (const Copy& copy : transfer.copies) to.copy(copy.from, from, copy.to);
 }
 
 // A state goes on in its place, whoever else holds that, until its block is complete and published:
@@ -309,21 +246,21 @@ void ContentOracle::pin(const op::Pin& o, const Snapshot& after) {
 
 // A chunk begins with the state of its first token, and where states move it leaves one: that of
 // its last token, in the place of the one that the chunk before left in the same block.
-void ContentOracle::judge_states(const Request& r, const Tables& tables, std::uint64_t start,
-                                 std::uint64_t end) {
+void ContentOracle::judge_states(const Request& r, const TokenCounts& old, const Tables& tables,
+                                 std::uint64_t start, std::uint64_t end) {
   if (!config_.enable_caching || end <= start) return;
   for (GroupId g = 0; g < config_.groups.size() && g < tables.size(); ++g) {
     const GroupConfig& group = config_.groups[g];
     if (group.kind != LayerKind::mamba) continue;
-    if (start > 0 && start < r.state_end) {
+    if (start > 0 && start < old.state_end) {
       const auto slots = slots_of(device_, tables[g], (start - 1) / group.block_size);
       const bool there = !slots.empty() && slots[0].identity == identity_of(r, g, start - 1);
       if (!there) breach_of_caller_ = kStateMovedBack;
     }
-    const std::uint64_t from = std::max(start, r.state_end);
+    const std::uint64_t from = std::max(start, old.state_end);
     const bool in_one_go = end - start <= 1 + std::uint64_t{group.speculative_blocks};
     // The block of `from` has a place for its state, because a grant ended there or drafts did.
-    const bool waits = from % group.block_size != 0 || r.reach > from;
+    const bool waits = from % group.block_size != 0 || old.reach > from;
     const bool leaves = end > (from / group.block_size + 1) * group.block_size;
     if (moves_state(group) && !in_one_go && waits && leaves) {
       breach_of_caller_ = kUnalignedChunk;
@@ -331,11 +268,9 @@ void ContentOracle::judge_states(const Request& r, const Tables& tables, std::ui
   }
 }
 
-void ContentOracle::write_states(Request& r, const Tables& tables, std::uint64_t from,
+void ContentOracle::write_states(const Request& r, const Tables& tables, std::uint64_t from,
                                  std::uint64_t to) {
   if (from >= to) return;
-  r.state_end = std::max(r.state_end, to);
-  r.last_state = to;
   for (GroupId g = 0; g < tables.size() && g < config_.groups.size(); ++g) {
     const GroupConfig& group = config_.groups[g];
     if (group.kind != LayerKind::mamba) continue;
@@ -379,10 +314,7 @@ bool takes_back(const std::vector<Event>& events, GroupId group, const StoredBlo
 
 }  // namespace
 
-Finding ContentOracle::check_published(const Operation& operation, const Outcome& outcome) const {
-  if (outcome.events.empty()) return std::nullopt;
-  const auto r = position_of(requests_, request_of(operation));
-  if (r == requests_.end() || r->name != request_of(operation)) return std::nullopt;
+Finding ContentOracle::check_published(const Request& r, const Outcome& outcome) const {
   for (const Event& event : outcome.events) {
     const auto* stored = std::get_if<event::Stored>(&event);
     if (stored == nullptr || stored->group >= config_.groups.size()) continue;
@@ -390,11 +322,11 @@ Finding ContentOracle::check_published(const Operation& operation, const Outcome
     for (const StoredBlock& block : stored->blocks) {
       if (!device_.has(block.block) || block.prefix_tokens == 0) continue;
       if (takes_back(outcome.events, stored->group, block)) continue;
-      if (block.prefix_tokens > r->num_tokens) continue;
+      if (block.prefix_tokens > r.num_tokens) continue;
       const Slot& slot = device_.of(block.block)[0];
-      if (slot.identity == identity_of(*r, stored->group, block.prefix_tokens - 1)) continue;
+      if (slot.identity == identity_of(r, stored->group, block.prefix_tokens - 1)) continue;
       return say("block ", block.block, " of group ", stored->group,
-                 " was published as the state of ", r->name, " after ", block.prefix_tokens,
+                 " was published as the state of ", r.name, " after ", block.prefix_tokens,
                  " tokens, and holds ",
                  slot.writer == Slot::kNobody
                      ? std::string("poison")

@@ -22,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include "properties/caller/caller_book.h"
 #include "properties/caller/prefix_digest.h"
 #include "properties/caller/traits.h"
 #include "properties/laws/extent.h"
@@ -48,9 +49,10 @@ class ContentOracle {
   /// and whether a request may go on in the block in which its hit ends
   explicit ContentOracle(const CacheConfig& config, const Traits& traits = {});
 
-  /// Follows one operation. @return what some request would read wrongly after it
+  /// Follows one operation. @param book of the caller, with the operation folded
+  /// @return what some request would read wrongly after it
   Finding follow(const Operation& operation, const Outcome& outcome, const Snapshot& before,
-                 const Snapshot& after);
+                 const Snapshot& after, const CallerBook& book);
 
   /// What the caller did wrong: from then on it is its fault what a request reads, and the oracle
   /// reports nothing. Empty = nothing.
@@ -61,31 +63,7 @@ class ContentOracle {
   using Slot = live::Slot;
   using TierSlots = live::TierSlots;
 
-  struct Request {
-    std::string name;
-    std::uint32_t id = 0;  // index into names_
-    PrefixDigest digest;
-    std::uint64_t encoder = 0;  // whose encoder rows it reads: its own, a child its parent's
-    std::uint32_t encoder_tokens = 0;
-    std::uint32_t num_tokens = 0;
-    std::uint32_t prompt_tokens = 0;
-    bool granted = false;          // whether it had a grant since its admission
-    std::uint64_t written = 0;     // [tokens] so many leading ones must read right
-    std::uint64_t draft_end = 0;   // [tokens] slots [written, draft_end) hold this request's drafts
-    std::uint64_t state_end = 0;   // [tokens] of the longest Mamba state that was written
-    std::uint64_t last_state = 0;  // [tokens] of the one that was written last: the running one
-    std::uint64_t reach = 0;       // [tokens] of the longest grant since admission, with drafts
-    std::uint64_t processed = 0;   // [tokens] that recycling took as computed: skipped for good
-    std::uint32_t hit_tokens = 0;  // found by the last lookup
-    bool on_host = false;          // its rows are read in the host tier
-  };
-
-  struct Transfer {
-    std::string name;
-    std::string req;
-    bool out = false;
-    std::vector<Copy> copies;
-  };
+  using Request = RequestRecord;
 
   /// A block under a lease, and what its slots held when the lease was given.
   struct Leased {
@@ -95,28 +73,28 @@ class ContentOracle {
   };
 
   bool perform(const Operation& operation, const Result& result, const Snapshot& before,
-               const Snapshot& after);
-  bool perform_own(Request& r, const Operation& operation, const Result& result,
-                   const Snapshot& before, const Snapshot& after);
-  Request* find(std::string_view name);
-  void arrive(const op::Arrive& o);
-  void fork(const op::Fork& o);
-  void append(Request& r, const std::vector<TokenId>& tokens);
-  void grant(Request& r, const AllocateArgs& args, const Granted& granted, const RequestState& was,
-             const RequestState& now);
+               const Snapshot& after, const CallerBook& book);
+  bool perform_own(const Request& r, const TokenCounts& old, const Operation& operation,
+                   const Result& result, const Snapshot& before, const Snapshot& after);
+  void arrive(const Request& r, const op::Arrive& o);
+  void fork(const Request& parent, const Request& child);
+  void append(const Request& r, const std::vector<TokenId>& tokens);
+  void grant(const Request& r, const TokenCounts& old, const op::Allocate& allocate,
+             const Granted& granted, const RequestState& was, const RequestState& now);
   void take(const Granted& granted, const Tables& was, const Tables& now, std::uint64_t hit_tokens);
   void copy(const Granted& granted);
   void note_kept(const Snapshot& before, const Snapshot& after);
-  void advance(Request& r, std::uint32_t computed, const RequestState& now);
-  void start(const std::string& req, const std::string& name, bool out, const Granted& granted);
-  void complete(const op::Complete& o);
+  void advance(const Request& r, const TokenCounts& old, std::uint32_t computed,
+               const RequestState& now);
+  void complete(const TransferRecord& transfer);
   void pin(const op::Pin& o, const Snapshot& after);
   Finding check_leases() const;
-  Finding check_published(const Operation& operation, const Outcome& outcome) const;
+  Finding check_published(const Request& r, const Outcome& outcome) const;
   void write_checkpoints(const Request& r, const Tables& was, const Tables& now, const Chunk& chunk,
                          bool had_states);
-  void write_states(Request& r, const Tables& tables, std::uint64_t from, std::uint64_t to);
-  void judge_states(const Request& r, const Tables& tables, std::uint64_t start, std::uint64_t end);
+  void write_states(const Request& r, const Tables& tables, std::uint64_t from, std::uint64_t to);
+  void judge_states(const Request& r, const TokenCounts& old, const Tables& tables,
+                    std::uint64_t start, std::uint64_t end);
   void write(const Request& r, const RequestState& now, std::uint64_t from, std::uint64_t to,
              bool draft);
   void write_encoder_rows(const Request& r, const Tables& tables);
@@ -125,7 +103,7 @@ class ContentOracle {
             std::uint64_t block_size, std::uint64_t from, std::uint64_t to, IdentityAt identity_at);
 
   [[nodiscard]] const Tables& tables_of(const Request& r, const RequestState& state) const;
-  [[nodiscard]] TierSlots& tier_of(const Request& r) { return r.on_host ? host_ : device_; }
+  [[nodiscard]] TierSlots& tier_of(const Request& r) { return r.reads_host() ? host_ : device_; }
   [[nodiscard]] Identity identity_of(const Request& r, GroupId group, std::uint64_t position) const;
   [[nodiscard]] Slot slot_of(const Request& r, GroupId group, std::uint64_t position);
   /// @return the slots of the block that an entry of a table names; empty = there is none
@@ -142,12 +120,12 @@ class ContentOracle {
   }
   Finding check_request(const Request& r, const RequestState& state);
   Finding check_reads(const Request& r, GroupId group, const Progress& now,
-                      const std::vector<BlockId>& table);
+                      const std::vector<BlockId>& table, const TierSlots& tier);
   Finding check_hit(const Request& r, const Hit& hit);
   Finding check_row(const Request& r, GroupId group, std::uint64_t position,
-                    const std::vector<BlockId>& table, std::uint64_t offset);
+                    const std::vector<BlockId>& table, std::uint64_t offset, const TierSlots& tier);
   Finding check_range(const Request& r, GroupId group, std::uint64_t from, std::uint64_t to,
-                      const std::vector<BlockId>& table);
+                      const std::vector<BlockId>& table, const TierSlots& tier);
 
   CacheConfig config_;
   Traits traits_;
@@ -156,10 +134,9 @@ class ContentOracle {
   TierSlots host_;
   std::uint64_t drafts_ = 0;  // whose tokens nobody knows yet: each is content of its own
   ContiguousRows contiguous_;
-  std::vector<Request> requests_;  // sorted by name
-  std::vector<Transfer> transfers_;
   std::vector<Leased> leased_;
-  std::vector<std::string> names_;  // the names of all requests that ever arrived
+  std::vector<std::string> names_;     // of all requests that ever arrived, by their number
+  std::vector<PrefixDigest> digests_;  // of their tokens
   std::string_view breach_of_caller_;
 };
 

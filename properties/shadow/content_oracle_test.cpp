@@ -33,7 +33,8 @@ class ContentScene {
  public:
   using Lie = void (*)(Outcome&, Snapshot&);
 
-  explicit ContentScene(CacheConfig config = config_of(8, 2)) : model_(config), oracle_(config) {
+  explicit ContentScene(CacheConfig config = config_of(8, 2))
+      : model_(config), book_(config), oracle_(config) {
     model_.observe(after_);
   }
 
@@ -43,7 +44,8 @@ class ContentScene {
     model_.observe(after_);
     Snapshot shown = after_;
     if (lie != nullptr) lie(outcome, shown);
-    return oracle_.follow(operation, outcome, before_, shown);
+    book_.fold(operation, outcome.result);
+    return oracle_.follow(operation, outcome, before_, shown, book_);
   }
 
   /// Plays operations that must all be judged right.
@@ -61,6 +63,7 @@ class ContentScene {
 
  private:
   reference::CacheManager model_;
+  CallerBook book_;
   ContentOracle oracle_;
   Snapshot before_;
   Snapshot after_;

@@ -16,26 +16,13 @@ std::string words_of(const ReadBack& read) {
 
 }  // namespace
 
-void ContentReadback::follow(const Operation& operation, const Result& result) {
-  if (is_undone(result)) return;
-  if (const auto* arrive = std::get_if<op::Arrive>(&operation)) {
-    requests_[arrive->req] = {arrive->tokens, arrive->tokens.size()};
-  } else if (const auto* append = std::get_if<op::Append>(&operation)) {
-    std::vector<TokenId>& tokens = requests_[append->req].tokens;
-    tokens.insert(tokens.end(), append->tokens.begin(), append->tokens.end());
-  } else if (const auto* fork = std::get_if<op::Fork>(&operation)) {
-    requests_[fork->child] = requests_[fork->req];
-  } else if (const auto* finish = std::get_if<op::Finish>(&operation)) {
-    requests_.erase(finish->req);
-  }
-}
-
-Finding ContentReadback::read(const Snapshot& state) {
+Finding ContentReadback::read(const Snapshot& state, const CallerBook& book) {
   static const std::vector<ReadBack> kNothing;
   const auto& all = state.contents.of;
   for (const RequestState& r : state.requests) {
     const auto at = all.find(r.name);
-    if (Finding finding = read(r, at != all.end() ? at->second : kNothing)) return finding;
+    const auto& contents = at != all.end() ? at->second : kNothing;
+    if (Finding finding = read(r, book.find(r.name), contents)) return finding;
   }
   for (const auto& [name, contents] : all) {
     if (contents.empty() || state.find(name) != nullptr) continue;
@@ -44,20 +31,21 @@ Finding ContentReadback::read(const Snapshot& state) {
   return std::nullopt;
 }
 
-Finding ContentReadback::read(const RequestState& r, const std::vector<ReadBack>& contents) {
+Finding ContentReadback::read(const RequestState& r, const RequestRecord* known,
+                              const std::vector<ReadBack>& contents) {
   const std::uint64_t expected = without_blocks(r) ? 0 : r.computed;
   if (contents.size() != expected) {
     return say("request ", r.name, " shows the contents of ", contents.size(), " positions; ",
                without_blocks(r) ? "it holds no blocks" : say(expected, " are computed"));
   }
-  const auto known = requests_.find(r.name);
-  if (known == requests_.end()) return std::nullopt;
-  const std::uint64_t end = std::min<std::uint64_t>(expected, known->second.tokens.size());
+  if (known == nullptr) return std::nullopt;
+  const std::vector<TokenId>& tokens = known->sequence->tokens;
+  const std::uint64_t end = std::min<std::uint64_t>(expected, tokens.size());
   for (std::uint64_t i = 0; i < end; ++i) {
     const ReadBack& read = contents[i];
-    const std::int64_t token{known->second.tokens[i]};
+    const std::int64_t token{tokens[i]};
     const bool right = read.kept ? read.token == token && std::cmp_equal(read.position, i)
-                                 : may_skip(known->second, i, expected);
+                                 : may_skip(*known, i, expected);
     if (right) {
       compared_ += read.kept ? 1 : 0;
       continue;
@@ -70,7 +58,7 @@ Finding ContentReadback::read(const RequestState& r, const std::vector<ReadBack>
   return std::nullopt;
 }
 
-bool ContentReadback::may_skip(const Request& r, std::uint64_t position,
+bool ContentReadback::may_skip(const RequestRecord& r, std::uint64_t position,
                                std::uint64_t computed) const {
   const Progress now{computed, computed, r.prompt_tokens, 0,
                      std::min<std::uint64_t>(sinks_, computed)};

@@ -10,14 +10,11 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <string>
 #include <vector>
 
+#include "properties/caller/caller_book.h"
 #include "properties/laws/violation.h"
 #include "reference/config.h"
-#include "reference/operations.h"
-#include "reference/outcomes.h"
 #include "reference/snapshot.h"
 #include "reference/support/say.h"
 
@@ -29,27 +26,19 @@ class ContentReadback {
   ContentReadback(const CacheConfig& config, std::uint32_t sinks)
       : config_(config), sinks_(sinks) {}
 
-  /// Notes the tokens of requests.
-  void follow(const Operation& operation, const Result& result);
-
   /// @return what some request reads wrongly in this state
-  Finding read(const Snapshot& state);
+  Finding read(const Snapshot& state, const CallerBook& book);
 
   [[nodiscard]] std::uint64_t compared() const { return compared_; }  // [positions]
 
  private:
-  struct Request {
-    std::vector<TokenId> tokens;
-    std::uint64_t prompt_tokens = 0;
-  };
-
-  Finding read(const RequestState& r, const std::vector<ReadBack>& contents);
-  [[nodiscard]] bool may_skip(const Request& r, std::uint64_t position,
+  Finding read(const RequestState& r, const RequestRecord* known,
+               const std::vector<ReadBack>& contents);
+  [[nodiscard]] bool may_skip(const RequestRecord& r, std::uint64_t position,
                               std::uint64_t computed) const;
 
   CacheConfig config_;
   std::uint32_t sinks_;
-  std::map<std::string, Request> requests_;
   std::uint64_t compared_ = 0;
 };
 

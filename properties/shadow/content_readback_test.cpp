@@ -14,17 +14,19 @@ constexpr ReadBack kGone{.kept = false};
 /// Request r0 with the prompt 5 6 7 and 8 appended, all computed.
 struct ReadScene {
   explicit ReadScene(std::vector<GroupConfig> groups, std::uint32_t sinks = 0)
-      : readback({.num_blocks = 9, .groups = std::move(groups)}, sinks) {
-    readback.follow(op::Arrive{.req = "r0", .tokens = {5, 6, 7}, .extra = {}}, {});
-    readback.follow(op::Append{"r0", {8}}, {});
+      : config{.num_blocks = 9, .groups = std::move(groups)}, readback(config, sinks) {
+    book.fold(op::Arrive{.req = "r0", .tokens = {5, 6, 7}, .extra = {}}, {});
+    book.fold(op::Append{"r0", {8}}, {});
     state.requests = {{"r0", 4, 4, {}, {{1, 2}}, {}, {}}};
     r0 = {{true, 5, 0}, {true, 6, 1}, {true, 7, 2}, {true, 8, 3}};
   }
   std::string with(std::size_t position, ReadBack read) {
     r0[position] = read;
-    return readback.read(state).value_or("right");
+    return readback.read(state, book).value_or("right");
   }
 
+  CacheConfig config;
+  CallerBook book{config};
   ContentReadback readback;
   Snapshot state;
   std::vector<ReadBack>& r0 = state.contents.of["r0"];
@@ -57,10 +59,12 @@ TEST(ContentReadback, GoneIsOnlyWhatNoLayerReadsAgain) {
 
 TEST(ContentReadback, FollowsARequestToItsEnd) {
   ReadScene scene({layers(LayerKind::full)});
-  const auto finding = [&] { return scene.readback.read(scene.state).value_or("right"); };
-  scene.readback.follow(op::Fork{"r0", "r1"}, {});
-  scene.readback.follow(op::Append{"r1", {9}}, Declined{"no"});
-  scene.readback.follow(op::Append{"r1", {3}}, {});
+  const auto finding = [&] {
+    return scene.readback.read(scene.state, scene.book).value_or("right");
+  };
+  scene.book.fold(op::Fork{"r0", "r1"}, {});
+  scene.book.fold(op::Append{"r1", {9}}, Declined{"no"});
+  scene.book.fold(op::Append{"r1", {3}}, {});
   scene.state.requests.push_back({"r1", 5, 5, {}, {{1}}, {}, {}});
   scene.state.contents.of["r1"] = scene.r0;
   EXPECT_EQ(finding(), "request r1 shows the contents of 4 positions; 5 are computed");

@@ -7,7 +7,7 @@
 namespace kvproof::properties {
 const ContentOracle::Tables& ContentOracle::tables_of(const Request& r,
                                                       const RequestState& state) const {
-  return r.on_host ? state.host_tables : state.tables;
+  return r.reads_host() ? state.host_tables : state.tables;
 }
 
 // Each encoder has rows of its own.
@@ -27,11 +27,11 @@ ContentOracle::Slot ContentOracle::slot_of(const Request& r, GroupId group,
 
 // @param offset in the block; 0 for a state
 Finding ContentOracle::check_row(const Request& r, GroupId group, std::uint64_t position,
-                                 const std::vector<BlockId>& table, std::uint64_t offset) {
+                                 const std::vector<BlockId>& table, std::uint64_t offset,
+                                 const TierSlots& slots) {
   const std::uint64_t block_size = config_.groups[group].block_size;
   const std::uint64_t index = position / block_size;
-  const TierSlots& slots = tier_of(r);
-  const char* tier = r.on_host ? " of the host tier" : "";
+  const char* tier = &slots == &host_ ? " of the host tier" : "";
   if (index >= table.size()) {
     return say("request ", r.name, " must read position ", position, " in group ", group,
                ", its table", tier, " ends after ", table.size() * block_size, " tokens");
@@ -54,13 +54,13 @@ Finding ContentOracle::check_row(const Request& r, GroupId group, std::uint64_t 
 }
 
 Finding ContentOracle::check_range(const Request& r, GroupId group, std::uint64_t from,
-                                   std::uint64_t to, const std::vector<BlockId>& table) {
+                                   std::uint64_t to, const std::vector<BlockId>& table,
+                                   const TierSlots& tier) {
   if (from >= to) return std::nullopt;
   const GroupConfig& rules = config_.groups[group];
   const std::uint64_t block_size = rules.block_size;
   const bool tokens = rules.kind != LayerKind::cross;
   const Identity* const chain = tokens ? contiguous_.rows(r.name) : nullptr;
-  const TierSlots& tier = tier_of(r);
   for (std::uint64_t position = from; position < to;) {
     const std::uint64_t begin = position - position % block_size;
     const std::uint64_t stop = std::min(to, begin + block_size);
@@ -69,7 +69,7 @@ Finding ContentOracle::check_range(const Request& r, GroupId group, std::uint64_
       const bool right = !slots.empty() && slots[position - begin].identity ==
                                                (tokens ? in_group(chain[position], group)
                                                        : identity_of(r, group, position));
-      if (!right) return check_row(r, group, position, table, position - begin);
+      if (!right) return check_row(r, group, position, table, position - begin, tier);
     }
   }
   return std::nullopt;
@@ -77,13 +77,13 @@ Finding ContentOracle::check_range(const Request& r, GroupId group, std::uint64_
 
 // Each token that is read has a slot; a state has the first one of the block of its last token.
 Finding ContentOracle::check_reads(const Request& r, GroupId group, const Progress& now,
-                                   const std::vector<BlockId>& table) {
+                                   const std::vector<BlockId>& table, const TierSlots& tier) {
   const Reads reads = reads_of(config_.groups[group], now);
   if (config_.groups[group].kind == LayerKind::mamba) {
-    return reads.to > 0 ? check_row(r, group, reads.from, table, 0) : std::nullopt;
+    return reads.to > 0 ? check_row(r, group, reads.from, table, 0, tier) : std::nullopt;
   }
-  if (Finding finding = check_range(r, group, 0, reads.kept, table)) return finding;
-  return check_range(r, group, reads.from, reads.to, table);
+  if (Finding finding = check_range(r, group, 0, reads.kept, table, tier)) return finding;
+  return check_range(r, group, reads.from, reads.to, table, tier);
 }
 
 Finding ContentOracle::check_request(const Request& r, const RequestState& state) {
@@ -93,7 +93,8 @@ Finding ContentOracle::check_request(const Request& r, const RequestState& state
   const bool state_known = r.last_state == r.written && r.reach <= r.written;
   for (GroupId g = 0; g < config_.groups.size(); ++g) {
     if (config_.groups[g].kind == LayerKind::mamba && !state_known) continue;
-    if (Finding finding = check_reads(r, g, now, g < tables.size() ? tables[g] : kNone)) {
+    if (Finding finding =
+            check_reads(r, g, now, g < tables.size() ? tables[g] : kNone, tier_of(r))) {
       return finding;
     }
   }
@@ -123,11 +124,10 @@ Finding ContentOracle::check_hit(const Request& r, const Hit& hit) {
   if (hit.blocks.size() != config_.groups.size()) {
     return say("a hit of ", hit.hit_tokens, " tokens without blocks for ", r.name);
   }
-  Request reader = r;  // a hit is read on the device, even if the request's own blocks are not
-  reader.on_host = false;
+  // A hit is read on the device, even if the request's own blocks are not.
   const Progress now{hit.hit_tokens, hit.hit_tokens, hit.hit_tokens, 0};
   for (GroupId g = 0; g < hit.blocks.size(); ++g) {
-    if (Finding finding = check_reads(reader, g, now, hit.blocks[g])) return finding;
+    if (Finding finding = check_reads(r, g, now, hit.blocks[g], device_)) return finding;
   }
   return std::nullopt;
 }
