@@ -80,8 +80,9 @@ void ServedWorld::decode(const std::string& only) {
     for (const RequestState& now : state_.requests) {
       if (!only.empty() && now.name != only) continue;
       const Request& request = requests_.at(now.name);
-      const bool here = now.host_tables.empty() || (!request.transfer.empty() && request.leaving);
-      const std::uint32_t length = std::max(now.computed, request.written);
+      const RequestRecord& known = *book_.find(now.name);
+      const bool here = now.host_tables.empty() || known.leaving;
+      const auto length = static_cast<std::uint32_t>(known.written);
       if (!here || length == 0 || now.tables[g].empty()) continue;
       ++counts_.decoded_queries;
       if (!attend(group, request, now.tables[g], window, length, nullptr)) {

@@ -70,10 +70,6 @@ void ServedWorld::follow(const Operation& operation, const Result& result) {
     arrive(*arrival);
   } else if (const auto* appended = std::get_if<op::Append>(&operation)) {
     append(*appended);
-  } else if (const auto* advanced = std::get_if<op::Advance>(&operation)) {
-    requests_.at(advanced->req).written = 0;
-  } else if (const auto* lookup = std::get_if<op::Lookup>(&operation)) {
-    requests_.at(lookup->req).hit_tokens = std::get<Hit>(result).hit_tokens;
   } else if (const auto* forked = std::get_if<op::Fork>(&operation)) {
     fork(*forked);
   } else if (const auto* allocate = std::get_if<op::Allocate>(&operation)) {
@@ -84,18 +80,12 @@ void ServedWorld::follow(const Operation& operation, const Result& result) {
         for (Group& group : groups_) spoil(group, block);
       }
     }
-  } else if (const auto* out = std::get_if<op::SwapOut>(&operation)) {
-    start(out->req, out->transfer, true, result);
-  } else if (const auto* in = std::get_if<op::SwapIn>(&operation)) {
-    start(in->req, in->transfer, false, result);
-  } else if (const auto* truncated = std::get_if<op::Truncate>(&operation)) {
-    Request& request = requests_.at(truncated->req);
-    request.written = std::min(request.written, truncated->tokens);
-    request.granted = std::min(request.granted, truncated->tokens);
-  } else if (const auto* freed = std::get_if<op::Free>(&operation)) {
+  } else if (std::holds_alternative<op::SwapIn>(operation)) {
+    for (const Copy& copy : granted != nullptr ? granted->copies : std::vector<Copy>()) {
+      for (Group& group : groups_) spoil(group, copy.to);
+    }
+  } else if (std::holds_alternative<op::Free>(operation)) {
     ++counts_.preemptions;
-    Request& request = requests_.at(freed->req);
-    request.hit_tokens = request.written = request.granted = 0;
   } else if (const auto* finished = std::get_if<op::Finish>(&operation)) {
     free_buffers_.push_back(requests_.at(finished->req).buffer);
     requests_.erase(finished->req);
@@ -117,8 +107,10 @@ void ServedWorld::append(const op::Append& o) {
     const Identity before = request.digests.empty() ? kEmptyPrefix : request.digests.back();
     request.digests.push_back(link(before, token));
   }
-  const auto to = std::min(static_cast<std::uint32_t>(request.digests.size()), request.granted);
-  if (from >= to) return;
+  const RequestRecord& known = *book_.find(o.req);
+  const auto to = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(request.digests.size(), known.scheduled_tokens));
+  if (from >= to || !known.resident()) return;
   for (GroupId g = 0; g < groups_.size(); ++g) {
     write(groups_[g], g, request, state_.find(o.req)->tables[g], from, to, 0);
     write_apart(groups_[g], g, request, to);
@@ -145,12 +137,13 @@ void ServedWorld::grant(const op::Allocate& o, const Granted& granted) {
   }
   copy(granted.copies);
   const RequestState& now = *state_.find(o.req);
-  Request& request = requests_.at(o.req);
-  const std::uint32_t hit = o.args.use_lookup ? request.hit_tokens : 0;
+  const Request& request = requests_.at(o.req);
+  const RequestRecord& known = *book_.find(o.req);
+  const std::uint32_t hit = o.args.use_lookup ? known.hit.tokens : 0;
   const std::uint32_t from = now.computed + hit;
-  request.granted = from + o.args.new_tokens;
-  const std::uint32_t to = std::min(request.granted, now.num_tokens);
-  const std::uint32_t drafts = request.granted - to + o.args.lookahead;
+  const auto granted_to = static_cast<std::uint32_t>(known.scheduled_tokens);
+  const std::uint32_t to = std::min(granted_to, now.num_tokens);
+  const std::uint32_t drafts = granted_to - to + o.args.lookahead;
   counts_.found_tokens += hit;
   counts_.written_tokens += to - from;
   for (GroupId g = 0; g < groups_.size(); ++g) {
@@ -158,29 +151,12 @@ void ServedWorld::grant(const op::Allocate& o, const Granted& granted) {
     write_apart(groups_[g], g, request, to);
     if (to > from) prefill(groups_[g], request, now.tables[g], from, to);
   }
-  request.written = to;
-}
-
-void ServedWorld::start(const std::string& name, const std::string& transfer, bool out,
-                        const Result& result) {
-  const auto* granted = std::get_if<Granted>(&result);
-  if (granted == nullptr) return;
-  transfers_[transfer] = {name, out, granted->copies};
-  requests_.at(name).transfer = transfer;
-  requests_.at(name).leaving = out;
-  requests_.at(name).granted = 0;
-  if (out) return;
-  for (const Copy& copy : granted->copies) {
-    for (Group& group : groups_) spoil(group, copy.to);
-  }
 }
 
 // The manager is told after the bytes have moved. A block id names the same block in every group,
 // and only the group whose table holds it reads it.
 void ServedWorld::complete(const op::Complete& o) {
-  const Transfer transfer = transfers_.at(o.transfer);
-  transfers_.erase(o.transfer);
-  requests_.at(transfer.req).transfer.clear();
+  const TransferRecord& transfer = *book_.find_transfer(o.transfer);
   if (!o.ok || transfer.copies.empty()) return;
   ++(transfer.out ? counts_.swaps_out : counts_.swaps_in);
   if (faulty(transfer.out ? DriveFault::swap_out_skipped : DriveFault::swap_in_skipped)) return;

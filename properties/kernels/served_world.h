@@ -76,16 +76,6 @@ class ServedWorld final : public Subject {
   struct Request {
     std::vector<std::uint64_t> digests;  // of the first 1, 2, ... tokens
     std::int32_t buffer = 0;             // of the contiguous cache
-    std::uint32_t hit_tokens = 0;        // of the last lookup
-    std::uint32_t written = 0;           // [tokens] by a step that is not advanced yet
-    std::uint32_t granted = 0;           // [tokens] that have slots; drafts lie behind the written
-    std::string transfer;                // in flight; empty = none
-    bool leaving = false;
-  };
-  struct Transfer {
-    std::string req;
-    bool out = false;
-    std::vector<Copy> copies;
   };
 
   void follow(const Operation& operation, const Result& result);
@@ -93,7 +83,6 @@ class ServedWorld final : public Subject {
   void append(const op::Append& o);
   void fork(const op::Fork& o);
   void grant(const op::Allocate& o, const Granted& granted);
-  void start(const std::string& name, const std::string& transfer, bool out, const Result& result);
   void complete(const op::Complete& o);
 
   void spoil(Group& group, BlockId block);
@@ -120,7 +109,6 @@ class ServedWorld final : public Subject {
   std::vector<Group> groups_;
   std::vector<std::int32_t> free_buffers_;
   std::map<std::string, Request> requests_;
-  std::map<std::string, Transfer> transfers_;
   CallerBook book_;
   Snapshot state_;
   std::uint64_t dirt_ = 0;
