@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <ostream>
-#include <sstream>
+#include <tuple>
 #include <utility>
 
 #include "bench/results/table.h"
@@ -53,23 +53,15 @@ constexpr Counter kCounters[] = {
 
 std::string text_of(Verdict verdict) { return std::string(name_of(verdict)); }
 
-/// What findings say of a broken law: each has a line for each of its laws.
-std::string said_of(const CheckReport& report, const std::string& id) {
-  for (const properties::FailureReport& finding : report.findings) {
-    std::istringstream lines(finding.failure.text);
-    for (std::string line; finding.failure.names(id) && std::getline(lines, line);) {
-      if (line.starts_with(id + ' ')) return line;
-    }
-  }
-  return {};
-}
-
 /// The verdict on the i-th law, and its reason.
 std::pair<Verdict, std::string> law_verdict(const CheckReport& report, std::size_t i) {
   const LawReport& law = report.laws[i];
   if (law.broken) {
+    const auto& [id, name] = std::tie(properties::kLaws[i].id, properties::kLaws[i].name);
+    const auto finding = std::ranges::find_if(
+        report.findings, [&](const auto& each) { return each.failure.names(id); });
     return {law.known ? Verdict::known : Verdict::broken,
-            said_of(report, std::string(properties::kLaws[i].id))};
+            say(id, " ", name, ": ", finding->failure.said_by(id))};
   }
   if (!law.demanded) return {Verdict::not_applicable, law.left_out};
   if (law.checked == 0 && law.promised) return {Verdict::cannot_tell, "never evaluated"};
@@ -116,12 +108,6 @@ class Rows {
   double seconds_;
   std::vector<Result> rows_;
 };
-
-std::string joined(const auto& words, const char* between) {
-  std::string out;
-  for (const auto& word : words) out.append(out.empty() ? "" : between).append(word);
-  return out;
-}
 
 Metric metric(std::uint64_t value) { return count(value); }
 
@@ -374,13 +360,14 @@ properties::Show shows(const properties::Candidate& candidate) {
 /// The trace of a finding and what its last operation did, which only a terminal shows.
 std::string drawn(const properties::FailureReport& f) {
   const std::string trace = properties::describe_trace(f.failure);
-  if (!f.after) {
+  const properties::JudgedStep& step = f.failure.step;
+  if (!step.after) {
     return trace + "the state before the last operation, which was not answered:\n" +
-           properties::draw_state(f.before);
+           properties::draw_state(*step.before);
   }
-  return say(trace, "the last operation was answered ", f.answer,
+  return say(trace, "the last operation was answered ", to_json(*step.answer),
              "\nthe state, with - before and + after it:\n",
-             properties::draw_change(f.before, *f.after));
+             properties::draw_change(*step.before, *step.after));
 }
 
 Result row_of(const properties::FailureReport& f, const CheckReport& report, std::uint64_t seed,

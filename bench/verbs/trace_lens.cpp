@@ -107,7 +107,7 @@ class TraceLens {
       if (verdict) skipped = verdict->skipped;
       return verdict.has_value();
     } catch (const Violation& violation) {
-      add_verdicts(*story_, violation.breaches(), violation.what());
+      add_verdicts(*story_, violation);
       differs_ = true;
       return true;
     }

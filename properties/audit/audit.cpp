@@ -46,32 +46,59 @@ Audit::Audit(const CacheConfig& config, Subject& subject, Oracles oracles,
   history_.tally.count(*after_);
 }
 
-Outcome Audit::perform(Subject& subject, const Operation& operation, Snapshot& state) const {
+void Audit::complete(const Operation& operation, JudgedStep& step) const {
+  if (step.operation) return;
+  step.index = applied_ - 1;
+  step.operation = operation;
+  step.before = before_;
+  if (!answered_) return;
+  step.answer = outcome_;
+  if (step.after == nullptr) step.after = after_;
+}
+
+// Everything else indexes by block, so that first there must be as many as the pool has.
+void Audit::perform(Subject& subject, const Operation& operation,
+                    const std::shared_ptr<Snapshot>& state) {
+  answered_ = false;
   try {
-    Outcome outcome = subject.apply(operation);
-    subject.observe(state);
-    check_pools(state);
-    return outcome;
+    outcome_ = subject.apply(operation);
+    subject.observe(*state);
   } catch (const Violation&) {
     throw;  // the subject's wrapper has said what happened: a crash, a hang, nonsense
   } catch (const std::exception& error) {
-    throw Violation({"exception"}, say("the subject threw: ", error.what()));
+    Violation violation("exception", say("the subject threw: ", error.what()));
+    violation.text = violation.said.front();
+    throw violation;
   }
+  answered_ = true;
+  if (state->blocks.size() == config_.num_blocks) return;
+  Violation violation(
+      "I5",
+      say("the subject shows ", state->blocks.size(), " blocks of a pool of ", config_.num_blocks),
+      "conservation");
+  violation.step.after = state;
+  throw violation;
 }
 
 const Outcome& Audit::apply(const Operation& operation) {
   ++applied_;
-  if (twin_) {
-    apply_beside_twin(operation);
-    check_objection(*twin_);
-  } else if (std::holds_alternative<op::Decode>(operation)) {
+  if (!twin_ && std::holds_alternative<op::Decode>(operation)) {
     throw std::logic_error("decode steps are audited beside a second subject");
-  } else {
-    before_.swap(after_);
-    outcome_ = perform(subject_, operation, *after_);
-    judge_call(operation);
   }
-  check_objection(subject_);
+  before_.swap(after_);
+  try {
+    if (twin_) {
+      apply_beside_twin(operation);
+      check_objection(*twin_);
+    } else {
+      perform(subject_, operation, after_);
+      judge_call(operation);
+    }
+    check_objection(subject_);
+  } catch (Violation& violation) {
+    complete(operation, violation.step);
+    throw;
+  }
   return outcome_;
 }
 
@@ -79,8 +106,9 @@ const Outcome& Audit::apply(const Operation& operation) {
 void Audit::check_objection(const Subject& subject) const {
   const auto* objector = dynamic_cast<const Objector*>(&subject);
   if (objector == nullptr) return;
-  if (const Finding finding = objector->objection()) {
-    throw Violation({"differs"}, say("differs: at operation ", applied_, " ", *finding));
+  if (Finding finding = objector->objection()) {
+    finding->insert(0, say("at operation ", applied_, " "));
+    throw Violation("differs", *std::move(finding));
   }
 }
 
@@ -98,7 +126,7 @@ void Audit::judge_as_two(op::Allocate allocate, Hit hit) {
   AllocateArgs& args = allocate.args;
   args.new_tokens = std::max(args.new_tokens, hit.hit_tokens + 1) - hit.hit_tokens;
   Outcome granted = std::move(outcome_);
-  auto after = std::exchange(after_, std::make_unique<Snapshot>(*before_));
+  auto after = std::exchange(after_, std::make_shared<Snapshot>(*before_));
   outcome_ = {std::move(hit), {}};
   judge(op::Lookup{allocate.req});
   after_ = std::move(after);
@@ -110,18 +138,17 @@ void Audit::judge_as_two(op::Allocate allocate, Hit hit) {
 // the other, and from the first batch on the subject must answer and be what the twin is.
 void Audit::apply_beside_twin(const Operation& operation) {
   const auto* batch = std::get_if<op::Decode>(&operation);
-  Snapshot& state = *subject_state_;
-  const Outcome answer = perform(subject_, operation, state);
+  if (batch != nullptr) *after_ = *before_;
+  perform(subject_, operation, subject_state_);
+  const Outcome answer = outcome_;
   ThreeCalls calls{.outcome = answer, .state = nullptr, .compared = oracles_.compared};
   calls.compared.whose = "by single calls";
   if (batch != nullptr && !is_undone(answer.result)) {
-    auto start = std::make_unique<Snapshot>(*after_);
+    auto start = std::exchange(before_, std::make_shared<Snapshot>());
     calls.outcome = judge_batch(*batch);
     before_ = std::move(start);
   } else {
-    before_.swap(after_);
-    if (batch != nullptr) *after_ = *before_;
-    outcome_ = batch != nullptr ? answer : perform(*twin_, operation, *after_);
+    if (batch == nullptr) perform(*twin_, operation, after_);
     calls.outcome = outcome_;
     judge_call(operation);
   }
@@ -131,9 +158,11 @@ void Audit::apply_beside_twin(const Operation& operation) {
   outcome_ = answer;
   const Law& law = *find_law("C15");
   if (has_decoded_ && oracles_.laws && std::ranges::find(laws_, &law) != laws_.end()) {
-    const Step step{config_, *before_, operation, answer, state, history_, &worded_};
-    if (const Finding finding = law.check(step)) {
-      throw Violation({"C15"}, say("C15 ", law.name, ": ", *finding));
+    const Step step{config_, *before_, operation, answer, *subject_state_, history_, &worded_};
+    if (Finding finding = law.check(step)) {
+      Violation violation(law.id, *std::move(finding), law.name);
+      violation.step.after = subject_state_;
+      throw violation;
     }
   }
 }
@@ -144,15 +173,16 @@ Outcome Audit::judge_batch(const op::Decode& batch) {
   const auto computed = [&](const std::string& req) { return after_->find(req)->computed; };
   all.result = by_three_calls(batch, computed, [&](const Operation& call) -> Result {
     before_.swap(after_);
-    outcome_ = perform(*twin_, call, *after_);
+    perform(*twin_, call, after_);
     if (is_undone(outcome_.result)) return outcome_.result;
     all.events.insert(all.events.end(), outcome_.events.begin(), outcome_.events.end());
     Result result = outcome_.result;
     try {
       judge(call);
-    } catch (const Violation& violation) {
-      throw Violation(violation.breaches(),
-                      say("at ", to_json(call), " of the batch: ", violation.what()));
+    } catch (Violation& violation) {
+      violation.text = say("at ", to_json(call), " of the batch: ", violation.text);
+      complete(call, violation.step);
+      throw;
     }
     return result;
   });
@@ -174,27 +204,17 @@ void Audit::judge(const Operation& operation) {
   check_model(operation);
 }
 
-// Everything else indexes by block.
-void Audit::check_pools(const Snapshot& state) const {
-  if (state.blocks.size() != config_.num_blocks) {
-    throw Violation({"I5"}, say("I5 conservation: the subject shows ", state.blocks.size(),
-                                " blocks of a pool of ", config_.num_blocks));
-  }
-}
-
 void Audit::check_content(const Operation& operation) {
   if (!content_) return;
-  if (const Finding finding =
-          content_->follow(operation, outcome_, *before_, *after_, history_.book)) {
-    throw Violation({"content"}, "content: " + *finding);
+  if (Finding finding = content_->follow(operation, outcome_, *before_, *after_, history_.book)) {
+    throw Violation("content", *std::move(finding));
   }
   counts_.blind += content_->breach_of_caller().empty() ? 0 : 1;
 }
 
 void Audit::check_readback(const Snapshot& state) {
-  if (const Finding finding = readback_->read(state, history_.book)) {
-    throw Violation({"content"}, "content: " + *finding);
-  }
+  if (Finding finding = readback_->read(state, history_.book))
+    throw Violation("content", *std::move(finding));
   counts_.positions_read = readback_->compared();
 }
 
@@ -209,8 +229,9 @@ void Audit::check_declined(const Operation& operation) {
   if (!oracles_.laws || !oracles_.promises.declines[operation.index()].empty()) return;
   const bool single = twin_ && !std::holds_alternative<op::Decode>(operation);
   if ((single ? *twin_ : subject_).apply(operation).result == answer) return;
-  throw Violation({"C12"}, say("C12 rejection has its cause: ", error_text(answer),
-                               "; asked the same once more, it answered otherwise"));
+  throw Violation("C12",
+                  say(error_text(answer), "; asked the same once more, it answered otherwise"),
+                  "rejection has its cause");
 }
 
 // A subject need not have every mechanism, and may reject what is beyond its capacity, while the
@@ -225,36 +246,39 @@ void Audit::check_model(const Operation& operation) {
   const bool declared = promises.operations.test(operation.index());
   if ((declined || full) && model_->performs(operation)) {
     if (declined && declared && promises.whole) {
-      throw Violation({"model"}, say("model: it performs what the subject declines: ",
-                                     error_text(outcome_.result)));
+      throw Violation("model",
+                      say("it performs what the subject declines: ", error_text(outcome_.result)));
     }
     counts_.skipped += declined ? 1 : 0;
     return;
   }
   if (declined && (promises.valid_calls_only || !declared)) return;
-  if (const Finding finding = model_->follow(operation, outcome_, *after_, uncompared_)) {
-    throw Violation({"model"}, "model: " + *finding);
+  if (Finding finding = model_->follow(operation, outcome_, *after_, uncompared_)) {
+    Violation violation("model", *std::move(finding));
+    violation.step.expected = model_->expected();
+    violation.step.expected_after = std::make_shared<Snapshot>(model_->state());
+    throw violation;
   }
   uncompared_ = 0;
 }
 
 void Audit::check_laws(const Operation& operation) const {
   const Step step{config_, *before_, operation, outcome_, *after_, history_, &worded_};
-  std::vector<std::string> breaches;
-  std::string calls;  // what laws of calls say stands first: it has the subject's own words
-  std::string states;
+  std::optional<Broken> wrong;
+  std::string states;  // behind what laws of calls say, which has the subject's own words
   for (const Law* row : laws_) {
     if (!is_due(row->reach, history_) && !oracles_.every_law) continue;
     worded_.law = static_cast<std::size_t>(row - kLaws);
-    const Finding finding = row->check(step);
+    Finding finding = row->check(step);
     if (!finding) continue;
-    breaches.emplace_back(row->id);
-    std::string& lines = row->id.front() == 'C' ? calls : states;
-    lines += say(row->id, " ", row->name, ": ", *finding, "\n");
+    if (!wrong) wrong.emplace();
+    if (row->id.front() != 'C') wrong->text.swap(states);
+    wrong->add(row->id, row->name, *std::move(finding));
+    if (row->id.front() != 'C') wrong->text.swap(states);
   }
-  if (breaches.empty()) return;
-  const std::string text = calls + states;
-  throw Violation(std::move(breaches), text.substr(0, text.size() - 1));
+  if (!wrong) return;
+  wrong->text += (wrong->text.empty() || states.empty() ? "" : "\n") + states;
+  throw Violation(*std::move(wrong));
 }
 
 void Audit::count(const Operation& operation) {

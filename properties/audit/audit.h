@@ -82,8 +82,12 @@ class Audit {
   Audit(const CacheConfig& config, Subject& subject, Oracles oracles = {},
         std::unique_ptr<Subject> twin = nullptr);
 
-  /// Performs one operation. @return what the subject answered. @throws Violation
+  /// Performs one operation. @return what the subject answered. @throws Violation, which shares the
+  /// states around it: nothing may be applied after it
   const Outcome& apply(const Operation& operation);
+
+  /// Fills in the last operation where a violation does not carry it yet.
+  void complete(const Operation& operation, JudgedStep& step) const;
 
   [[nodiscard]] const CacheConfig& config() const { return config_; }
   [[nodiscard]] const Snapshot& state() const { return *after_; }
@@ -96,12 +100,12 @@ class Audit {
  private:
   void judge(const Operation& operation);
   void judge_as_two(op::Allocate allocate, Hit hit);
-  Outcome perform(Subject& subject, const Operation& operation, Snapshot& state) const;
+  void perform(Subject& subject, const Operation& operation,
+               const std::shared_ptr<Snapshot>& state);
   void apply_beside_twin(const Operation& operation);
   void check_objection(const Subject& subject) const;
   void judge_call(const Operation& operation);
   Outcome judge_batch(const op::Decode& batch);
-  void check_pools(const Snapshot& state) const;
   void check_declined(const Operation& operation);
   void check_content(const Operation& operation);
   void check_readback(const Snapshot& state);
@@ -115,14 +119,15 @@ class Audit {
   CacheConfig config_;
   Subject& subject_;
   std::unique_ptr<Subject> twin_;
-  std::unique_ptr<Snapshot> subject_state_ = std::make_unique<Snapshot>();  // beside its twin
+  std::shared_ptr<Snapshot> subject_state_ = std::make_shared<Snapshot>();  // beside its twin
   std::uint64_t applied_ = 0;                                               // [operations]
+  bool answered_ = false;                                                   // the last of them
   bool has_decoded_ = false;  // from then on the two are compared
   Oracles oracles_;
   std::vector<const Law*> laws_;  // those that are demanded
   // Two snapshots that change places: moving a snapshot would move some twenty vectors.
-  std::unique_ptr<Snapshot> before_ = std::make_unique<Snapshot>();
-  std::unique_ptr<Snapshot> after_ = std::make_unique<Snapshot>();
+  std::shared_ptr<Snapshot> before_ = std::make_shared<Snapshot>();
+  std::shared_ptr<Snapshot> after_ = std::make_shared<Snapshot>();
   Outcome outcome_;
   History history_;
   std::optional<ModelOracle> model_;

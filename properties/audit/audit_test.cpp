@@ -109,9 +109,18 @@ TEST(Audit, CreditsEachOracleAlone) {
   EXPECT_NE(std::string(laws->what()).find("I6 references: block 1 has 1 references"),
             std::string::npos)
       << laws->what();
+  EXPECT_EQ(laws->said_by("I6").about.blocks, std::vector<BlockId>{1});
+  EXPECT_EQ(laws->step.index, 4U);
+  EXPECT_EQ(laws->step.operation, Operation(op::Finish{"a"}));
+  EXPECT_NE(laws->step.before->find("a"), nullptr) << "the state before the request was finished";
+  EXPECT_EQ(laws->step.after->find("a"), nullptr);
+  EXPECT_EQ(laws->step.after->blocks[1].ref_cnt, 1);
+  EXPECT_TRUE(laws->step.answer.has_value());
   const auto model = audit_lie(leak, {false, true, false});
   ASSERT_TRUE(model.has_value());
-  EXPECT_EQ(model->breaches(), std::vector<std::string>{"model"});
+  EXPECT_EQ(model->said.front().about.blocks, std::vector<BlockId>{1});
+  EXPECT_EQ(model->step.expected_after->blocks[1].ref_cnt, 0);
+  EXPECT_EQ(model->breaches, std::vector<std::string>{"model"});
   EXPECT_FALSE(audit_lie(leak, {false, false, true}).has_value());
 
   const auto swapped_model = audit_lie(swap_table, {false, true, false});
@@ -125,9 +134,13 @@ TEST(Audit, ReportsASubjectThatThrowsOrShowsAnotherPool) {
   ASSERT_TRUE(thrown.has_value());
   EXPECT_TRUE(thrown->names("exception"));
   EXPECT_NE(std::string(thrown->what()).find("out of luck"), std::string::npos);
+  EXPECT_FALSE(thrown->step.answer.has_value());
+  EXPECT_EQ(thrown->step.after, nullptr);
+  EXPECT_NE(thrown->step.before->find("a"), nullptr);
   const auto lost = audit_lie(lose_blocks, {});
   ASSERT_TRUE(lost.has_value());
   EXPECT_TRUE(lost->names("I5"));
+  EXPECT_EQ(lost->step.after->blocks.size() + 1, lost->step.before->blocks.size());
 }
 
 void decline_lookup(const Operation& o, Outcome* answer, Snapshot*) {
@@ -267,7 +280,7 @@ TEST(Audit, CodesAreComparedWithTheModels) {
     audit.apply(op::Pin{{1, 99}, "l"});
     FAIL() << "the model says that block 99 is out of range";
   } catch (const Violation& violation) {
-    EXPECT_EQ(violation.breaches(), std::vector<std::string>{"model"}) << violation.what();
+    EXPECT_EQ(violation.breaches, std::vector<std::string>{"model"}) << violation.what();
   }
 }
 
@@ -340,8 +353,8 @@ TEST(Failure, IsWrittenAsATraceThatReadsBackAndFailsAgain) {
   const fs::path folder = fs::path(testing::TempDir()) / "kvproof-audit-test";
   fs::create_directories(folder);
   const MakeSubject make = [](const CacheConfig& c) { return make_museum("B004", c); };
-  Failure failure{small_config(), {op::Step{}, op::Touch{{2}}, op::Step{}}, {}, ""};
-  const auto found = run_trace(make, failure.config, failure.trace, {});
+  const std::vector<Operation> trace = {op::Step{}, op::Touch{{2}}, op::Step{}};
+  const auto found = run_trace(make, small_config(), trace, {});
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->trace.size(), 2U);  // cut off after the culprit
   const Failure small = shrink(make, *found, {});
@@ -374,8 +387,9 @@ TEST(Failure, IsWrittenAsATraceThatReadsBackAndFailsAgain) {
 TEST(Failure, ThatCannotBeWrittenLeavesNothing) {
   const fs::path nowhere = fs::path(testing::TempDir()) / "kvproof-no-such-folder";
   fs::remove_all(nowhere);
-  EXPECT_THROW((void)write_failure({small_config(), {}, {"I1"}, ""}, 1, nowhere),
-               std::runtime_error);
+  Failure failure;
+  failure.breaches = {"I1"};
+  EXPECT_THROW((void)write_failure(failure, 1, nowhere), std::runtime_error);
   EXPECT_FALSE(fs::exists(nowhere));
 }
 

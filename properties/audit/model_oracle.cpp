@@ -32,9 +32,11 @@ Occasions moved_by(const Snapshot& before, const Operation& operation, const Res
 
 Finding ModelOracle::follow(const Operation& operation, const Outcome& outcome,
                             const Snapshot& after, Occasions occasions) {
-  const Outcome expected = model_.apply(operation);
+  Outcome expected = model_.apply(operation);
   if (!same_answer(expected.result, outcome.result) || expected.events != outcome.events) {
-    return say("the subject answered ", to_json(outcome), ", the model ", to_json(expected));
+    model_.observe(state_);
+    expected_ = std::move(expected);
+    return say("the subject answered ", to_json(outcome), ", the model ", to_json(*expected_));
   }
   const Occasions moved = observed_ ? moved_by(state_, operation, expected.result) : on::any;
   observed_ = true;

@@ -31,12 +31,16 @@ class ModelOracle {
   [[nodiscard]] bool performs(const Operation& operation) const;
 
   [[nodiscard]] const reference::CacheManager& model() const { return model_; }
+  /// What follow() found the subject to differ from: an answer, if that differs, and the state.
+  [[nodiscard]] const std::optional<Outcome>& expected() const { return expected_; }
+  [[nodiscard]] const Snapshot& state() const { return state_; }
 
  private:
   reference::CacheManager model_;
   ComparedParts compared_;
   Snapshot state_;         // of the model
   bool observed_ = false;  // state_ has been filled
+  std::optional<Outcome> expected_;
 };
 
 }  // namespace kvproof::properties

@@ -28,10 +28,6 @@ std::uint64_t number_from_environment(const char* name, std::uint64_t fallback) 
 
 }  // namespace
 
-bool Failure::names(const std::string& id) const {
-  return std::find(breaches.begin(), breaches.end(), id) != breaches.end();
-}
-
 bool has_batches(std::span<const Operation> trace) {
   return std::ranges::any_of(trace, [](const Operation& operation) {
     return std::holds_alternative<op::Decode>(operation);
@@ -56,8 +52,9 @@ std::optional<Failure> play_out(const CacheConfig& config, Audit& audit, const S
       if (held && !held(trace.back())) break;
     }
     return std::nullopt;
-  } catch (const Violation& violation) {
-    return Failure{config, std::move(trace), violation.breaches(), violation.what()};
+  } catch (Violation& violation) {
+    audit.complete(trace.back(), violation.step);  // where it is the observer that objects
+    return Failure{std::move(violation), config, std::move(trace)};
   }
 }
 

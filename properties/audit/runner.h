@@ -18,14 +18,10 @@ namespace kvproof::properties {
 using MakeSubject = std::function<std::unique_ptr<Subject>(const CacheConfig&)>;
 
 /// A failure: a sequence of operations; after the last one an oracle raised an objection.
-struct Failure {
+struct Failure : Broken {
   CacheConfig config;
   std::vector<Operation> trace;
-  std::vector<std::string> breaches;  // as in Violation, in the order of the list of laws
-  std::string text;
   std::string subject{};  // the name of its row, for the replay; empty = it has no row
-
-  [[nodiscard]] bool names(const std::string& id) const;
 };
 
 /// Whether there are decode steps, for which an audit needs a second subject.

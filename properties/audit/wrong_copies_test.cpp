@@ -120,9 +120,11 @@ TEST_P(CopyFaults, OneWrongCopyIsNoticed) {
     }
     ASSERT_TRUE(failure.has_value()) << "nothing was noticed";
     EXPECT_TRUE(failure->names("content"));
-    const bool read = failure->text.find(" reads position ") != std::string::npos;
-    const bool leased = failure->text.find(" was written while lease ") != std::string::npos;
+    const Topic& about = failure->said.front().about;
+    const bool read = about.position && about.requests.size() == 1;
+    const bool leased = !about.position && about.requests.empty();
     EXPECT_TRUE(read || leased) << failure->text;
+    EXPECT_EQ(about.blocks.size() + about.host_blocks.size(), 1U) << failure->text;
   }
   EXPECT_GT(rows, 3);
 }

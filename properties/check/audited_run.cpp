@@ -174,7 +174,7 @@ AuditedRun::Ended AuditedRun::recording(const CacheConfig& config, std::span<con
     if (!asked && !(line.result && is_undone(*line.result))) return false;
     if (declined && !line.result) return false;
     if (const auto difference = compare(line, outcome, run.audit().state())) {
-      throw Violation({"recorded"}, "recorded: " + *difference);
+      throw Violation("recorded", *difference);
     }
     return true;
   });
@@ -243,39 +243,26 @@ std::string fit(Configuration& row, const Promises& promises) {
 
 namespace {
 
-/// Runs a failure once more, to see the states around its end. @return whether it failed again
-bool look_again(const Candidate& candidate, Oracles oracles, FailureReport& out) {
-  const Opened opened = candidate.open(out.failure.config);
-  if (opened.subject == nullptr) return false;
-  const bool batches = has_batches(out.failure.trace);
-  Audit audit(out.failure.config, *opened.subject, oracles,
-              batches ? candidate.open(out.failure.config).subject : nullptr);
-  const Source trace = from_trace(out.failure.trace);
-  const auto next = [&](const Audit& before) {
-    auto operation = trace(before);
-    if (operation) out.before = before.state();
-    return operation;
-  };
-  const auto again = play_out(out.failure.config, audit, next);
-  const auto died = [&](const char* how) { return again->names(how); };
-  const char* const kDeaths[] = {"crash", "hang", "nonsense", "exception"};
-  const bool answered = !again || std::ranges::none_of(kDeaths, died);
-  out.answer = answered ? to_json(audit.outcome()) : "";
-  out.after = answered ? std::optional(audit.state()) : std::nullopt;
-  if (!again) return false;
-  out.failure.breaches = again->breaches;
-  out.failure.text = again->text;
-  return true;
+/// How the trace of a failure ends under oracles, by default those that its subject demands.
+struct Replayed {
+  bool possible = false;
+  std::optional<Failure> failure = {};
+};
+
+Replayed replay(const Candidate& candidate, const Failure& failure,
+                std::optional<Oracles> oracles = {}) {
+  const Opened opened = candidate.open(failure.config);
+  if (opened.subject == nullptr) return {};
+  Audit audit(failure.config, *opened.subject,
+              oracles ? *oracles : oracles_for(failure.config, opened.demands),
+              has_batches(failure.trace) ? candidate.open(failure.config).subject : nullptr);
+  return {true, play_out(failure.config, audit, from_trace(failure.trace))};
 }
 
 }  // namespace
 
 bool repeats(const Candidate& candidate, const Failure& failure, Oracles oracles) {
-  const Opened opened = candidate.open(failure.config);
-  if (opened.subject == nullptr) return false;
-  Audit audit(failure.config, *opened.subject, std::move(oracles),
-              has_batches(failure.trace) ? candidate.open(failure.config).subject : nullptr);
-  const auto again = play_out(failure.config, audit, from_trace(failure.trace));
+  const auto again = replay(candidate, failure, std::move(oracles)).failure;
   return again && again->breaches == failure.breaches &&
          again->trace.size() == failure.trace.size();
 }
@@ -296,15 +283,14 @@ FailureReport report_failure(const Candidate& candidate, Failure failure, const 
   FailureReport out;
   out.where = where;
   out.found_after = failure.trace.size();
-  out.failure = failure;
-  candidate.hurry(failure.names("hang"));  // no other failure depends on how fast it answers
-  if (shrink_seconds > 0) out.failure = shrink(make, failure, oracles);
-  candidate.hurry(false);
   // A failure that does not repeat (a seeming hang, a rare failure) is reported as it was found.
-  if (!look_again(candidate, oracles, out)) {
-    out.failure = std::move(failure);
-    look_again(candidate, oracles, out);
+  if (shrink_seconds > 0) {
+    candidate.hurry(failure.names("hang"));  // no other failure depends on how fast it answers
+    const Failure shrunk = shrink(make, failure, oracles);
+    candidate.hurry(false);
+    if (auto again = replay(candidate, shrunk, oracles).failure) failure = *std::move(again);
   }
+  out.failure = std::move(failure);
   out.failure.subject = candidate.name;
   return out;
 }
@@ -314,11 +300,8 @@ namespace {
 /// Whether a trace holds when its subject is judged by these traits.
 bool holds_with(const Candidate& candidate, const Failure& failure, const Traits& traits) {
   candidate.suppose(traits);
-  const Opened opened = candidate.open(failure.config);
-  if (opened.subject == nullptr) return false;
-  Audit audit(failure.config, *opened.subject, oracles_for(failure.config, opened.demands),
-              has_batches(failure.trace) ? candidate.open(failure.config).subject : nullptr);
-  return !play_out(failure.config, audit, from_trace(failure.trace));
+  const Replayed again = replay(candidate, failure);
+  return again.possible && !again.failure;
 }
 
 /// Those that differ in one row more. What another dialogue would need is not supposed.

@@ -57,7 +57,7 @@ class AuditedRun {
 /// it is left
 [[nodiscard]] std::string fit(Configuration& row, const Promises& promises);
 
-/// Shrinks a failure, for at most so long, and runs it once more to see the states around its end.
+/// Shrinks a failure, for at most so long, and runs what is left once more to prove it.
 [[nodiscard]] FailureReport report_failure(const Candidate& candidate, Failure failure,
                                            const std::string& where, Oracles oracles,
                                            double shrink_seconds);

@@ -119,8 +119,9 @@ class Pair final : public Subject, public Objector {
       Outcome out = second_->apply(operation);
       second_->observe(second_state_);
       return out;
-    } catch (const Violation& violation) {
-      throw Violation(violation.breaches(), whose_ + ", " + violation.what());
+    } catch (Violation& violation) {
+      violation.text = whose_ + ", " + violation.text;
+      throw;
     }
   }
 

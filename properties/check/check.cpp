@@ -185,9 +185,13 @@ class Check {
       if (done() || !out.not_run.empty()) break;
       const Opened opened = candidate_.open(row.config);
       ++out.runs;
-      const std::string why = why_another_key(row, candidate_.hash, *opened.subject);
-      if (!why.empty())
-        fail({row.config, {row.arrival}, {"keys"}, "keys: " + why}, out.name, {}, false);
+      Audit audit(row.config, *opened.subject, {.laws = false, .model = false, .content = false});
+      audit.apply(row.arrival);
+      if (const Finding why = why_another_key(row, candidate_.hash, audit.state())) {
+        Violation violation("keys", *why);
+        audit.complete(row.arrival, violation.step);
+        fail({std::move(violation), row.config, {row.arrival}}, out.name, {}, false);
+      }
     }
     report_.runs.push_back(std::move(out));
   }

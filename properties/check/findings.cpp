@@ -10,17 +10,12 @@
 #include "properties/laws/laws.h"
 #include "reference/support/input_error.h"
 #include "reference/support/line_reader.h"
+#include "reference/support/say.h"
 #include "reference/trace_fields.h"
 #include "reference/trace_names.h"
 
 namespace kvproof::properties {
 namespace {
-
-std::string joined(const std::vector<std::string>& words, const char* between) {
-  std::string out;
-  for (const std::string& word : words) out.append(out.empty() ? "" : between).append(word);
-  return out;
-}
 
 /// The names in "I13+I18". @throws TextError for a law of allocators that is none
 std::vector<std::string> laws_in(const std::string& text, const std::string& field) {

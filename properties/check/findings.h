@@ -21,7 +21,6 @@
 #include <vector>
 
 #include "properties/audit/runner.h"
-#include "reference/snapshot.h"
 
 namespace kvproof::properties {
 
@@ -58,15 +57,12 @@ struct KnownFinding {
 [[nodiscard]] bool is_of_check(const std::string& law);
 
 struct FailureReport {
-  Failure failure;                // shrunk
-  std::size_t found_after = 0;    // [operations] of the trace before it was shrunk
-  std::string where;              // the configuration, the scenario or the vector
-  std::string answer;             // of the subject to the last operation; empty: none
-  Snapshot before;                // the state before the last operation
-  std::optional<Snapshot> after;  // nullopt if the subject showed no state
-  std::uint64_t seen = 1;         // how many runs ended like this
-  std::string intended;           // the trait with which this would hold; empty if there is none
-  std::uint64_t behind = 0;       // bit i: it is seen only where the i-th law is not asked
+  Failure failure;              // shrunk
+  std::size_t found_after = 0;  // [operations] of the trace before it was shrunk
+  std::string where;            // the configuration, the scenario or the vector
+  std::uint64_t seen = 1;       // how many runs ended like this
+  std::string intended;         // the trait with which this would hold; empty if there is none
+  std::uint64_t behind = 0;     // bit i: it is seen only where the i-th law is not asked
   std::optional<KnownFinding> known = {};
 
   /// "I13+I18"

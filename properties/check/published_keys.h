@@ -12,6 +12,8 @@
 
 #include "reference/config.h"
 #include "reference/operations.h"
+#include "reference/snapshot.h"
+#include "reference/support/say.h"
 
 namespace kvproof::properties {
 
@@ -29,9 +31,9 @@ struct PublishedKey {
 
 [[nodiscard]] std::vector<PublishedKey> published_keys();
 
-/// @return what the subject shows of the key, if that is not what is published; else empty
+/// @return what a state behind the arrival shows of the key, if that is not what is published
 /// @param hash one of kPublishedHashes
-[[nodiscard]] std::string why_another_key(const PublishedKey& row, std::string_view hash,
-                                          Subject& subject);
+[[nodiscard]] Finding why_another_key(const PublishedKey& row, std::string_view hash,
+                                      const Snapshot& state);
 
 }  // namespace kvproof::properties

@@ -110,7 +110,7 @@ void RecordingJudge::begin(const TraceLine& line) {
 void RecordingJudge::follow(const TraceLine& line) {
   if (broken_) return;
   if (!line.raised.empty()) {
-    broken_ = Violation({"raised"}, "the call raised in the engine: " + line.raised);
+    broken_ = Violation("raised", "the call raised in the engine: " + line.raised);
     return;
   }
   if (std::holds_alternative<op::Decode>(line.operation)) {

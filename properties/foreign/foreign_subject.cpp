@@ -94,9 +94,8 @@ class ForeignSubject final : public Subject {
       return outcome;
     } catch (const TextError& error) {
       child_->process.reset();
-      throw Violation({"nonsense"},
-                      say("nonsense: to ", printable(line, kShownBytes), " it answered ",
-                          printable(answer, kShownBytes), ": ", error.what()));
+      throw Violation("nonsense", say("to ", printable(line, kShownBytes), " it answered ",
+                                      printable(answer, kShownBytes), ": ", error.what()));
     }
   }
 
@@ -153,8 +152,8 @@ std::string_view ForeignProgram::ask(Child& child, const std::string& line, doub
     return answer;
   } catch (const ChildTrouble& trouble) {
     child.process.reset();
-    throw Violation({trouble.kind()}, say(trouble.kind(), ": asked ", printable(line, kShownBytes),
-                                          ": ", trouble.what()));
+    throw Violation(trouble.kind(),
+                    say("asked ", printable(line, kShownBytes), ": ", trouble.what()));
   }
 }
 
@@ -180,8 +179,8 @@ Promises ForeignProgram::greet(Child& child, const CacheConfig& config) {
     throw TextError("promises", "the same as before, found an error");
   } catch (const TextError& error) {
     child.process.reset();
-    throw Violation({"nonsense"}, say("nonsense: to a header it answered ",
-                                      printable(said, kShownBytes), ": ", error.what()));
+    throw Violation("nonsense", say("to a header it answered ", printable(said, kShownBytes), ": ",
+                                    error.what()));
   }
 }
 

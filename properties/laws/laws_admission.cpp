@@ -182,8 +182,8 @@ bool is_excused(const Step& step) {
 
 Finding check_granted(const Step& step, const Call& call, const Demand& d) {
   if (d.need + d.watermark + d.reserved > d.free) {
-    return say(call.before->name, " was granted ", d.need, " blocks with ", d.free, " free, ",
-               d.watermark, " to stay free and ", d.reserved, " reserved");
+    return say(Named{call.before->name}, " was granted ", d.need, " blocks with ", d.free,
+               " free, ", d.watermark, " to stay free and ", d.reserved, " reserved");
   }
   const std::int64_t taken = static_cast<std::int64_t>(d.free) - std::int64_t{step.after.num_free};
   const auto need = static_cast<std::int64_t>(d.need);
@@ -192,8 +192,8 @@ Finding check_granted(const Step& step, const Call& call, const Demand& d) {
   const bool more = taken > need && taken - need <= static_cast<std::int64_t>(d.for_prompt);
   if (worded(step, more && traits.reserves_prompt())) return std::nullopt;
   if (worded(step, taken < need && traits.table_repointed())) return std::nullopt;
-  return say(call.before->name, " needs ", d.need, " blocks (", d.revived, " of them a free hit, ",
-             d.copies, " for copies); ", taken, " were taken");
+  return say(Named{call.before->name}, " needs ", d.need, " blocks (", d.revived,
+             " of them a free hit, ", d.copies, " for copies); ", taken, " were taken");
 }
 
 }  // namespace
@@ -213,8 +213,8 @@ Finding admission_prediction(const Step& step) {
   const std::string error = error_text(step.outcome.result);
   // Whether a rejection has another cause is for C12 to say; a shortage is none.
   if (fits ? !error.empty() : error.empty() || is_excused(step)) return std::nullopt;
-  return say(call->before->name, " needs ", d.need, " of ", d.free, " free blocks, ", d.watermark,
-             " to stay free and ", d.reserved, " reserved, and was ",
+  return say(Named{call->before->name}, " needs ", d.need, " of ", d.free, " free blocks, ",
+             d.watermark, " to stay free and ", d.reserved, " reserved, and was ",
              error.empty() ? "refused" : "rejected: ", error);
 }
 
@@ -238,13 +238,13 @@ Finding whole_sequence_gate(const Step& step) {
   const Demand d = demand_of(step, *call);
   if (whole_fits(step, *call, d)) return std::nullopt;
   if (std::holds_alternative<Granted>(step.outcome.result)) {
-    return say(call->before->name, " was admitted though its ", call->before->num_tokens,
+    return say(Named{call->before->name}, " was admitted though its ", call->before->num_tokens,
                " tokens need ", d.whole_need, " blocks, with ", step.before.num_free, " free and ",
                d.watermark, " to stay free");
   }
   if (step.before == step.after) return std::nullopt;
   if (step.history.promises->traits.refusal_may_evict()) return std::nullopt;  // I20
-  return say("the gate refused ", call->before->name, " and something changed");
+  return say("the gate refused ", Named{call->before->name}, " and something changed");
 }
 
 extern const Scenes whole_sequence_gate_scenes = {

@@ -31,8 +31,8 @@ Finding check_tokens(const Step& step) {
     const Told told =
         r.name == own ? told_of(step.operation, *was) : Told{was->num_tokens, was->computed};
     if (r.num_tokens != told.tokens || r.computed != told.computed) {
-      return say(r.name, " has ", r.computed, " of ", r.num_tokens, " tokens computed, expected ",
-                 told.computed, " of ", told.tokens);
+      return say(Named{r.name}, " has ", r.computed, " of ", r.num_tokens,
+                 " tokens computed, expected ", told.computed, " of ", told.tokens);
     }
   }
   const auto* fork = std::get_if<op::Fork>(&step.operation);
@@ -41,15 +41,16 @@ Finding check_tokens(const Step& step) {
   if (fork != nullptr && parent != nullptr &&
       (child == nullptr || child->num_tokens != parent->num_tokens ||
        child->computed != parent->computed)) {
-    return say(fork->child, " has not the tokens of ", own);
+    return say(Named{fork->child}, " has not the tokens of ", Named{own});
   }
   const auto* arrive = std::get_if<op::Arrive>(&step.operation);
   const RequestState* now = step.after.find(own);
   if (arrive != nullptr && (now == nullptr || now->num_tokens != arrive->tokens.size())) {
-    return say(own, " arrived with ", arrive->tokens.size(), " tokens, and does not show them");
+    return say(Named{own}, " arrived with ", arrive->tokens.size(),
+               " tokens, and does not show them");
   }
   const bool gone = std::holds_alternative<op::Finish>(step.operation);
-  if (gone && now != nullptr) return say(own, " was finished, and is there");
+  if (gone && now != nullptr) return say(Named{own}, " was finished, and is there");
   return std::nullopt;
 }
 
@@ -95,7 +96,7 @@ Finding check_raw(const Step& step) {
 Finding check_tables(const Step& step) {
   for (const RequestState& r : step.after.requests) {
     const RequestRecord* record = record_of(step, r);
-    if (record == nullptr) return say("request ", r.name, " is there but never arrived");
+    if (record == nullptr) return say("request ", Named{r.name}, " is there but never arrived");
     if (auto finding = check_lengths(step, r, *record)) return finding;
   }
   const RequestState* was = own_before(step);
@@ -104,7 +105,7 @@ Finding check_tables(const Step& step) {
   for (GroupId g = 0; g < step.config.groups.size(); ++g) {
     for (const std::size_t i : recycled_in(step, *was, *now, g).run) {
       if (table_of(*now, g)[i] == kNullBlock) continue;
-      return say("position ", i, " of ", now->name, " in group ", g,
+      return say("position ", TableEntry{i}, " of ", Named{now->name}, " in group ", g,
                  " is not read any more, and was not recycled");
     }
   }

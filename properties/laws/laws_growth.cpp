@@ -26,22 +26,23 @@ std::vector<Copy> copies_of(const Step& step, const RequestState& was, const Req
 Finding check_lengths(const Step& step, const RequestState& r, const RequestRecord& record) {
   const std::size_t groups = step.config.groups.size();
   if (r.tables.size() != groups) {
-    return say("request ", r.name, " shows ", r.tables.size(), " tables in ", groups, " groups");
+    return say("request ", Named{r.name}, " shows ", r.tables.size(), " tables in ", groups,
+               " groups");
   }
   if (r.host_tables.size() != (record.on_host ? groups : 0)) {
-    return say("request ", r.name, " shows ", r.host_tables.size(), " host tables; it is ",
+    return say("request ", Named{r.name}, " shows ", r.host_tables.size(), " host tables; it is ",
                record.on_host ? "" : "not ", "in the host tier");
   }
   for (GroupId g = 0; g < groups; ++g) {
     const std::uint64_t granted = g < record.lengths.size() ? record.lengths[g] : 0;
     const std::uint64_t length = record.on_device ? granted : 0;
     if (r.tables[g].size() != length) {
-      return say("the table of ", r.name, " in group ", g, " has ", r.tables[g].size(),
+      return say("the table of ", Named{r.name}, " in group ", g, " has ", r.tables[g].size(),
                  " blocks; what was granted needs ", length);
     }
     if (record.on_host && r.host_tables[g].size() != granted) {
-      return say("the host table of ", r.name, " in group ", g, " has ", r.host_tables[g].size(),
-                 " blocks; what was granted needs ", granted);
+      return say("the host table of ", Named{r.name}, " in group ", g, " has ",
+                 r.host_tables[g].size(), " blocks; what was granted needs ", granted);
     }
   }
   return std::nullopt;
@@ -111,8 +112,8 @@ Finding check_entries(const Step& step, const RequestState& was, const RequestSt
              (own && repointed(step, now, g, i));
     }
     if (!kept) {
-      return say("the table of ", now.name, " in group ", g, " went from ", list_of(old), " to ",
-                 list_of(table));
+      return say("the table of ", Named{now.name}, " in group ", g, " went from ", list_of(old),
+                 " to ", list_of(table));
     }
   }
   return std::nullopt;
@@ -122,7 +123,7 @@ Finding check_entries(const Step& step, const RequestState& was, const RequestSt
 Finding answer_matches_tables(const Step& step, const RequestState& was, const RequestState& now,
                               const Granted& granted) {
   if (granted.blocks.size() != step.config.groups.size()) {
-    return say("the grant for ", now.name, " lists ", granted.blocks.size(), " groups");
+    return say("the grant for ", Named{now.name}, " lists ", granted.blocks.size(), " groups");
   }
   std::size_t copies = 0;
   for (GroupId g = 0; g < granted.blocks.size(); ++g) {
@@ -139,12 +140,12 @@ Finding answer_matches_tables(const Step& step, const RequestState& was, const R
     expected.insert(expected.end(), table.begin() + static_cast<std::ptrdiff_t>(loaded),
                     table.end());
     if (expected != granted.blocks[g]) {
-      return say("the grant for ", now.name, " lists ", list_of(granted.blocks[g]), " in group ", g,
-                 "; copies and the end of its table are ", list_of(expected));
+      return say("the grant for ", Named{now.name}, " lists ", list_of(granted.blocks[g]),
+                 " in group ", g, "; copies and the end of its table are ", list_of(expected));
     }
   }
   if (copies != granted.copies.size()) {
-    return say("the grant for ", now.name, " lists ", granted.copies.size(),
+    return say("the grant for ", Named{now.name}, " lists ", granted.copies.size(),
                " copies; its tables "
                "show ",
                copies);
@@ -158,7 +159,7 @@ Finding append_only_table(const Step& step) {
   const RequestState* const own = own_after(step);
   for (const RequestState& r : step.after.requests) {
     const RequestRecord* record = record_of(step, r);
-    if (record == nullptr) return say("request ", r.name, " is there but never arrived");
+    if (record == nullptr) return say("request ", Named{r.name}, " is there but never arrived");
     if (auto finding = check_lengths(step, r, *record)) return finding;
     if (&r == own && reserves_more(step, *record)) static_cast<void>(worded(step, true));
     if (&r == own && releases(step.operation)) continue;

@@ -240,7 +240,9 @@ Finding reset_clears(const Step& step) {
     return std::nullopt;
   }
   if (auto finding = check_cleared(step.before, step.after, "")) return finding;
-  if (auto finding = check_cleared(step.before.host, step.after.host, " host")) return finding;
+  if (auto finding = check_cleared(step.before.host, step.after.host, " host")) {
+    return on_host(std::move(finding));
+  }
   if (step.outcome.events.size() != 1 ||
       !std::holds_alternative<event::Cleared>(step.outcome.events.front())) {
     return say("reset announced ", step.outcome.events.size(), " events, not the one that clears");
@@ -312,18 +314,18 @@ Finding hash_chain(const Step& step) {
     const std::size_t units =
         r.num_tokens > behind ? (r.num_tokens - behind) / step.config.hash_block_size : 0;
     if (r.hashes.size() != units) {
-      return say("request ", r.name, " has ", r.hashes.size(), " hashes for ", r.num_tokens,
+      return say("request ", Named{r.name}, " has ", r.hashes.size(), " hashes for ", r.num_tokens,
                  " tokens in units of ", step.config.hash_block_size);
     }
     const RequestState* old = before_of(step, r);
     if (old == nullptr) continue;
     if (old->hashes.size() > units ||
         !std::equal(old->hashes.begin(), old->hashes.end(), r.hashes.begin())) {
-      return say("a hash that request ", r.name, " already had has changed");
+      return say("a hash that request ", Named{r.name}, " already had has changed");
     }
   }
   if (const auto& clash = step.history.clash) {
-    return say("unit ", clash->unit, " of ", request_of(step.operation),
+    return say("unit ", clash->unit, " of ", Named{request_of(step.operation)},
                clash->same_key ? " has the key of other content"
                                : " has another key than equal content had before");
   }

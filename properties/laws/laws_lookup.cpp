@@ -30,7 +30,7 @@ Finding check_position(const Step& step, const RequestState& r, GroupId group, s
   if (block == kNullBlock) {
     const std::uint64_t end = (i + 1) * std::uint64_t{step.config.groups[group].block_size};
     if (end <= skipped) return std::nullopt;
-    return say("position ", i, " of the hit of ", r.name, " in group ", group,
+    return say("position ", TableEntry{i}, " of the hit of ", Named{r.name}, " in group ", group,
                " is null, although the group still reads it");
   }
   const IndexEntry* entry = nullptr;  // the first under which it may have been found
@@ -39,8 +39,8 @@ Finding check_position(const Step& step, const RequestState& r, GroupId group, s
     if (entry == nullptr || e.blocks.front() == block) entry = &e;
   }
   if (entry == nullptr || std::ranges::find(entry->blocks, block) == entry->blocks.end()) {
-    return say("position ", i, " of the hit of ", r.name, " in group ", group, " is block ", block,
-               ", which is not published for it");
+    return say("position ", TableEntry{i}, " of the hit of ", Named{r.name}, " in group ", group,
+               " is block ", block, ", which is not published for it");
   }
   const auto is_free = [&](BlockId b) {
     return b < step.after.blocks.size() && step.after.blocks[b].ref_cnt == 0;
@@ -51,7 +51,8 @@ Finding check_position(const Step& step, const RequestState& r, GroupId group, s
   const BlockId first = free != entry->blocks.end() ? *free : entry->blocks.front();
   if (first != block) {
     return say(
-        "position ", i, " of the hit of ", r.name, " in group ", group, " is block ", block,
+        "position ", TableEntry{i}, " of the hit of ", Named{r.name}, " in group ", group,
+        " is block ", block,
         free != entry->blocks.end() ? "; a free copy is block " : "; the oldest copy is block ",
         first);
   }
@@ -60,11 +61,11 @@ Finding check_position(const Step& step, const RequestState& r, GroupId group, s
 
 Finding check_hit(const Step& step, const RequestState& r, const Hit& hit) {
   if (hit.blocks.size() != step.config.groups.size()) {
-    return say("the hit of ", r.name, " lists ", hit.blocks.size(), " groups");
+    return say("the hit of ", Named{r.name}, " lists ", hit.blocks.size(), " groups");
   }
   const std::uint64_t limit = most_tokens(step, r);
   if (hit.hit_tokens > limit || hit.hit_tokens % step.history.resumption.hit_align != 0) {
-    return say("the hit of ", r.name, " has ", hit.hit_tokens, " tokens; at most ", limit,
+    return say("the hit of ", Named{r.name}, " has ", hit.hit_tokens, " tokens; at most ", limit,
                " of its ", r.num_tokens, ", in multiples of ", step.history.resumption.hit_align,
                ", may be found");
   }
@@ -73,7 +74,7 @@ Finding check_hit(const Step& step, const RequestState& r, const Hit& hit) {
     const std::vector<BlockId>& blocks = hit.blocks[g];
     if (!is_cacheable(group.kind) && blocks.empty()) continue;
     if (blocks.size() != ceil_div<std::uint64_t>(hit.hit_tokens, group.block_size)) {
-      return say("the hit of ", r.name, " is said to be ", hit.hit_tokens,
+      return say("the hit of ", Named{r.name}, " is said to be ", hit.hit_tokens,
                  " tokens long but does not list as many blocks in group ", g);
     }
     const std::uint64_t skipped = skipped_tokens(group, hit.hit_tokens);
@@ -98,18 +99,19 @@ Finding check_admitted_group(const Step& step, const RequestState& r, GroupId gr
     const bool moved = i < table.size() && table[i] != block && overtaken(step, block);
     if (moved) block = table[i];  // to the copy that has its key now
     if (i >= table.size() || table[i] != block) {
-      return say("position ", i, " of ", r.name, " in group ", group, " is not block ", block,
-                 " that its lookup found");
+      return say("position ", TableEntry{i}, " of ", Named{r.name}, " in group ", group,
+                 " is not block ", block, " that its lookup found");
     }
     if (block == kNullBlock) continue;
     if (block >= step.after.blocks.size())
-      return say("position ", i, " of ", r.name, " is no block of the pool");
+      return say("position ", TableEntry{i}, " of ", Named{r.name}, " is no block of the pool");
     const BlockState& state = step.after.blocks[block];
     if (state.ref_cnt < 1)
-      return say("block ", block, " of the prefix of ", r.name, " is held by nobody");
+      return say("block ", block, " of the prefix of ", Named{r.name}, " is held by nobody");
     if (!carries_found_key(step, step.after, r, group, i, found.tokens, block)) {
       const bool had = carries_found_key(step, step.before, r, group, i, found.tokens, block);
-      return say("block ", block, " was admitted at position ", i, " of ", r.name,
+      return say("block ", block, " was admitted at position ", TableEntry{i}, " of ",
+                 Named{r.name},
                  had ? ", and the key of its content vanished at this admission"
                      : " without carrying its content");
     }
@@ -128,7 +130,7 @@ Finding check_admitted(const Step& step) {
     return std::nullopt;
   }
   if (!without_blocks(*was)) {
-    return say("a prefix was handed to ", r->name, ", which already had blocks");
+    return say("a prefix was handed to ", Named{r->name}, ", which already had blocks");
   }
   for (GroupId g = 0; g < record->hit.blocks.size() && g < asked->groups.size(); ++g) {
     const std::uint64_t skipped = asked->groups[g].skipped;
@@ -273,7 +275,7 @@ Finding longest_hit(const Step& step) {
   if (hit->hit_tokens >= least && (hit->hit_tokens <= most || several_with_eagle)) {
     return std::nullopt;
   }
-  return say("the hit of ", r->name, " has ", hit->hit_tokens, " tokens; all groups have ",
+  return say("the hit of ", Named{r->name}, " has ", hit->hit_tokens, " tokens; all groups have ",
              hit->hit_tokens < least ? least : most);
 }
 

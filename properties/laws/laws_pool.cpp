@@ -9,7 +9,7 @@
 namespace kvproof::properties {
 namespace {
 
-std::string stray_text(const PoolTally::Stray& stray) {
+Finding stray_text(const PoolTally::Stray& stray) {
   return say("block ", stray.block, " in ", stray.place, " is none of the pool's");
 }
 
@@ -231,7 +231,8 @@ Finding drained_is_free(const Step& step) {
   for (const RequestState& r : s.requests) {
     const RequestRecord* record = record_of(step, r);
     if (record != nullptr && record->holds() && record->on_device) continue;  // it needed no swap
-    if (!without_progress(r)) return say("request ", r.name, " holds nothing but keeps progress");
+    if (!without_progress(r))
+      return say("request ", Named{r.name}, " holds nothing but keeps progress");
   }
   return std::nullopt;
 }
@@ -243,13 +244,9 @@ extern const Scenes drained_is_free_scenes = {
     {"leaked host block", play::reset, [](Scene& s) { --s.after.host.num_free; }, with::two_tiers},
 };
 
-Finding host_pool(const Step& step) {
-  const PoolState& host = step.after.host;
-  const PoolTally& tally = step.history.tally.host;
-  if (host.blocks.size() != step.config.num_host_blocks) {
-    return say("the host tier shows ", host.blocks.size(), " blocks of ",
-               step.config.num_host_blocks);
-  }
+namespace {
+
+Finding check_host(const PoolState& host, const PoolTally& tally) {
   if (tally.stray) return stray_text(*tally.stray);
   if (host.blocks.empty()) return std::nullopt;
   if (auto finding = pool_law::queue_walks(host)) return finding;
@@ -266,6 +263,17 @@ Finding host_pool(const Step& step) {
     }
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+Finding host_pool(const Step& step) {
+  const PoolState& host = step.after.host;
+  if (host.blocks.size() == step.config.num_host_blocks) {
+    return on_host(check_host(host, step.history.tally.host));
+  }
+  return say("the host tier shows ", host.blocks.size(), " blocks of ",
+             step.config.num_host_blocks);
 }
 
 extern const Scenes host_pool_scenes = {

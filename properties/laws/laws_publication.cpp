@@ -153,7 +153,7 @@ Finding check_masked(const Step& step, const RequestState& r, GroupId group, std
     const BlockState& now = step.after.blocks[block];
     const bool own = now.hashed && now.key == own_key(step, r, group, i);
     if (own && !(was.hashed && was.key == now.key)) {
-      return say("position ", i, " of ", r.name, " in group ", group,
+      return say("position ", TableEntry{i}, " of ", Named{r.name}, " in group ", group,
                  " is masked out, and its block ", block, " was given a key");
     }
   }
@@ -179,7 +179,7 @@ Finding check_not_ahead(const Step& step) {
     for (const StoredBlock& block : stored->blocks) {
       if (block.prefix_tokens <= most) continue;
       return say("block ", block.block, " was published with a key of ", block.prefix_tokens,
-                 " tokens of ", now->name, "; told were ", told);
+                 " tokens of ", Named{now->name}, "; told were ", told);
     }
   }
   return std::nullopt;
@@ -217,7 +217,7 @@ Finding published_as_told(const Step& step) {
           return finding;
         continue;
       }
-      return say(now.name, " has considered ", progress_of(now, g), " blocks of group ", g,
+      return say(Named{now.name}, " has considered ", progress_of(now, g), " blocks of group ", g,
                  " for the cache; told were ", expected);
     }
   }
@@ -245,7 +245,7 @@ Finding preemption_starts_over(const Step& step) {
   const bool clean =
       without_blocks(*r) && without_progress(*r) && r->host_tables.empty() && r->computed == 0;
   if (clean) return std::nullopt;
-  return say("request ", r->name, " was preempted and has ", r->computed,
+  return say("request ", Named{r->name}, " was preempted and has ", r->computed,
              " computed tokens, blocks ", lists_of(r->tables), " and ", lists_of(r->host_tables));
 }
 

@@ -51,24 +51,26 @@ Finding fork_shares(const Step& step) {
   const RequestState* parent = own_after(step);
   const RequestState* child = step.after.find(fork->child);
   if (was == nullptr || parent == nullptr || child == nullptr) {
-    return say("a fork of ", fork->req, " to ", fork->child, " was answered, and one is missing");
+    return say("a fork of ", Named{fork->req}, " to ", Named{fork->child},
+               " was answered, and one is missing");
   }
-  if (*parent != *was) return say("the fork changed its parent ", fork->req);
+  if (*parent != *was) return say("the fork changed its parent ", Named{fork->req});
   const auto* granted = std::get_if<Granted>(&step.outcome.result);
   const std::vector<Copy> copies = granted != nullptr ? granted->copies : std::vector<Copy>();
   if (!has_tables_of(step, *child, *was, copies) || !same_tokens(*child, *was)) {
-    return say("the child ", fork->child, " has ", lists_of(child->tables), ", its parent has ",
-               lists_of(was->tables), "; ", copies.size(), " copies are answered");
+    return say("the child ", Named{fork->child}, " has ", lists_of(child->tables),
+               ", its parent has ", lists_of(was->tables), "; ", copies.size(),
+               " copies are answered");
   }
   if (child->progress != was->progress) {
-    return say("the child ", fork->child, " has not published what its parent has");
+    return say("the child ", Named{fork->child}, " has not published what its parent has");
   }
   for (BlockId block = 1; block < step.history.num_blocks; ++block) {
     const bool copied = std::ranges::find(copies, block, &Copy::to) != copies.end();
     BlockState expected = copied ? BlockState{} : step.before.blocks[block];
     expected.ref_cnt += entries_of(*child, block);
     if (expected != step.after.blocks[block]) {
-      return say("the fork of ", fork->req, " left block ", block, " with ",
+      return say("the fork of ", Named{fork->req}, " left block ", block, " with ",
                  step.after.blocks[block].ref_cnt, " references instead of ", expected.ref_cnt);
     }
   }
@@ -134,9 +136,9 @@ Finding copy_before_write(const Step& step) {
                            !is_tail_key(step, *now, g, i, block.key);
       if (writers_of(step.after, table[i]) <= 1 && !foreign) continue;
       if (!foreign && worded(step, is_repointed(step, *now, g, i))) continue;
-      return say("position ", i, " of ", now->name, " in group ", g, " is about to be written in ",
-                 "block ", table[i], ", which has ", block.ref_cnt, " holders",
-                 foreign ? " and carries a key of other content" : "");
+      return say("position ", TableEntry{i}, " of ", Named{now->name}, " in group ", g,
+                 " is about to be written in ", "block ", table[i], ", which has ", block.ref_cnt,
+                 " holders", foreign ? " and carries a key of other content" : "");
     }
     const auto shared = shared_in_range(step, *was, g, asked->total, asked->slots);
     const std::size_t copied = copies_of(step, *was, *now, g).size();
@@ -144,8 +146,8 @@ Finding copy_before_write(const Step& step) {
         shared, [&](std::size_t i) { return is_repointed(step, *now, g, i); }));
     if (worded(step, repointed > 0 && copied + repointed >= shared.size())) continue;
     if (copied != (asked->starts ? 0 : shared.size())) {
-      return say(copied, " blocks of ", now->name, " were copied in group ", g, "; ", shared.size(),
-                 " are about to be written and have another holder");
+      return say(copied, " blocks of ", Named{now->name}, " were copied in group ", g, "; ",
+                 shared.size(), " are about to be written and have another holder");
     }
   }
   return std::nullopt;

@@ -37,7 +37,7 @@ namespace law {
 Finding once_per_request(const Step& step) {
   if (const auto& repeat = step.history.tally.repeat) {
     const RequestState& r = step.after.requests[repeat->request];
-    return say("block ", repeat->block, " stands twice in the tables of ", r.name, ": ",
+    return say("block ", repeat->block, " stands twice in the tables of ", Named{r.name}, ": ",
                lists_of(r.tables));
   }
   return std::nullopt;
@@ -79,29 +79,29 @@ Finding check_position(const Step& step, const RequestState& r, GroupId group, s
                          !step.history.keeps(*record, group, i) ||
                          step.config.groups[group].checkpoint_alignment > 0;
     if (i >= progress || excused || superseded(step, block)) return std::nullopt;
-    return say("block ", block, " at position ", i, " of ", r.name, " has no key below progress ",
-               progress);
+    return say("block ", block, " at position ", TableEntry{i}, " of ", Named{r.name},
+               " has no key below progress ", progress);
   }
   if (is_tail_key(step, r, group, i, state.key)) return std::nullopt;
   const bool relative = record != nullptr && record->forked;  // its relative may differ by now
   if (i >= progress && relative) return std::nullopt;
   if (i >= progress && !(record != nullptr && !record->resident())) {
-    return say("block ", block, " at position ", i, " of ", r.name,
+    return say("block ", block, " at position ", TableEntry{i}, " of ", Named{r.name},
                " carries a key beyond progress ", progress);
   }
   // A relative's keys may cover other tokens behind the block.
   if (relative && step.config.hash_lookahead > 0) return std::nullopt;
   if (key != state.key) {
-    return say("block ", block, " at position ", i, " of ", r.name,
+    return say("block ", block, " at position ", TableEntry{i}, " of ", Named{r.name},
                " carries the key of other content");
   }
   if (state.tail_key && !is_tail_key(step, r, group, i, *state.tail_key)) {
-    return say("block ", block, " at position ", i, " of ", r.name,
+    return say("block ", block, " at position ", TableEntry{i}, " of ", Named{r.name},
                " carries a second key that is not of its content");
   }
   for (const FurtherKey& further : step.after.further_keys) {
     if (further.block != block || is_tail_key(step, r, group, i, further.key)) continue;
-    return say("block ", block, " at position ", i, " of ", r.name,
+    return say("block ", block, " at position ", TableEntry{i}, " of ", Named{r.name},
                " carries a further key that is not of its content");
   }
   return std::nullopt;
@@ -116,7 +116,8 @@ Finding cache_progress(const Step& step) {
       const std::size_t units_per_block = step.history.groups[g].units_per_block;
       const std::uint32_t progress = progress_of(r, g);
       if (progress > table.size()) {
-        return say("request ", r.name, " has progress ", progress, " in a table of ", table.size());
+        return say("request ", Named{r.name}, " has progress ", progress, " in a table of ",
+                   table.size());
       }
       for (std::size_t i = 0; i < table.size(); ++i) {
         // Most are null, unpublished, or carry the one key of their position.
@@ -165,8 +166,9 @@ Finding nulls_where_unread(const Step& step) {
         null = std::find(read, table.end(), kNullBlock);
       }
       if (null != table.end()) {
-        return say("the table of ", r.name, " in group ", g, " holds the null block at position ",
-                   null - table.begin(), ": ", list_of(table));
+        return say("the table of ", Named{r.name}, " in group ", g,
+                   " holds the null block at position ",
+                   TableEntry{std::uint64_t(null - table.begin())}, ": ", list_of(table));
       }
     }
   }
@@ -203,8 +205,8 @@ Finding few_states(const Step& step) {
       const std::uint64_t checkpoints = group.checkpoint_alignment > 0 ? 1 : 0;
       const std::uint64_t most = 2 + drafts + kept + checkpoints;
       if (states > most) {
-        return say("request ", r.name, " holds ", states, " states, ", group.speculative_blocks,
-                   " of them for drafts: ", list_of(r.tables[g]));
+        return say("request ", Named{r.name}, " holds ", states, " states, ",
+                   group.speculative_blocks, " of them for drafts: ", list_of(r.tables[g]));
       }
     }
   }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,23 @@
 
 namespace kvproof::properties {
 namespace {
+
+/// Whether a sentence is about each block and each request that it names behind that word.
+testing::AssertionResult is_about_what_it_names(const Sentence& says) {
+  const Topic& about = says.about;
+  std::set<std::string> carried(about.requests.begin(), about.requests.end());
+  for (const auto* blocks : {&about.blocks, &about.host_blocks}) {
+    for (const BlockId block : *blocks) carried.insert(std::to_string(block));
+  }
+  std::istringstream words(says);
+  for (std::string word, before; words >> word; before = word) {
+    word.erase(word.find_last_not_of(",:;.") + 1);
+    const bool number = word.find_first_not_of("0123456789") == std::string::npos;
+    const bool named = (before == "block" && number) || before == "request";
+    if (named && !carried.contains(word)) return testing::AssertionFailure() << word;
+  }
+  return testing::AssertionSuccess();
+}
 
 TEST(Laws, EachIsSilentOnACorrectRunAndReportsWhatBreaksIt) {
   for (const Law& row : kLaws) {
@@ -25,6 +43,7 @@ TEST(Laws, EachIsSilentOnACorrectRunAndReportsWhatBreaksIt) {
       const Finding finding = scene.check(row);
       ASSERT_TRUE(finding.has_value());
       EXPECT_FALSE(finding->empty());
+      EXPECT_TRUE(is_about_what_it_names(*finding)) << *finding;
     }
   }
 }

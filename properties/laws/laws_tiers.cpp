@@ -13,19 +13,19 @@ using Tables = std::vector<std::vector<BlockId>>;
 // Both sides name the same positions, and no copy is known by a key before it has arrived.
 Finding check_in_flight(const Step& step, const TransferRecord& transfer) {
   const RequestState* r = step.after.find(transfer.req);
-  if (r == nullptr) return say("request ", transfer.req, " is gone while in transfer");
+  if (r == nullptr) return say("request ", Named{transfer.req}, " is gone while in transfer");
   if (r->tables.size() != r->host_tables.size()) {
-    return say("request ", r->name, " in transfer shows ", r->tables.size(), " tables and ",
+    return say("request ", Named{r->name}, " in transfer shows ", r->tables.size(), " tables and ",
                r->host_tables.size(), " host tables");
   }
   for (std::size_t g = 0; g < r->tables.size(); ++g) {
     if (r->tables[g].size() != r->host_tables[g].size()) {
-      return say("request ", r->name, " in transfer has ", list_of(r->tables[g]),
+      return say("request ", Named{r->name}, " in transfer has ", list_of(r->tables[g]),
                  " on the device and ", list_of(r->host_tables[g]), " in the host tier");
     }
     for (std::size_t i = 0; i < r->tables[g].size(); ++i) {
       if ((r->tables[g][i] == kNullBlock) != (r->host_tables[g][i] == kNullBlock)) {
-        return say("position ", i, " of ", r->name, " is null in one tier only");
+        return say("position ", TableEntry{i}, " of ", Named{r->name}, " is null in one tier only");
       }
     }
   }
@@ -50,14 +50,15 @@ Finding check_started(const Step& step, const RequestState& r, const Granted& gr
       const bool known = pair.from < source.blocks.size() && pair.to < target.blocks.size();
       if (!known || !source.blocks[pair.from].hashed || !target.blocks[pair.to].hashed ||
           source.blocks[pair.from].key != target.blocks[pair.to].key) {
-        return say("position ", i, " of ", r.name, " in group ", g, " goes from block ", pair.from,
-                   " to block ", pair.to, " without a copy and without a common key");
+        return say("position ", TableEntry{i}, " of ", Named{r.name}, " in group ", g,
+                   " goes from block ", TierBlock{pair.from, !out}, " to block ",
+                   TierBlock{pair.to, out}, " without a copy and without a common key");
       }
     }
   }
   if (copy == granted.copies.end()) return std::nullopt;
-  return say("the swap of ", r.name, " copies block ", copy->from, " to ", copy->to,
-             ", which no position needs");
+  return say("the swap of ", Named{r.name}, " copies block ", TierBlock{copy->from, !out}, " to ",
+             TierBlock{copy->to, out}, ", which no position needs");
 }
 
 // A block that has arrived carries the key that its source had; on the device it may carry another
@@ -76,8 +77,9 @@ Finding check_landed(const Step& step, const RequestState& was, bool out) {
         continue;
       if (from.blocks[block].prefix_tokens % step.config.groups[g].block_size != 0) continue;
       if (!to.blocks[copy].hashed) {
-        return say("position ", i, " of ", was.name, " in group ", g, " landed in block ", copy,
-                   " without the key of block ", block);
+        return say("position ", TableEntry{i}, " of ", Named{was.name}, " in group ", g,
+                   " landed in block ", TierBlock{copy, out}, " without the key of block ",
+                   TierBlock{block, !out});
       }
     }
   }
@@ -95,9 +97,9 @@ Finding check_settled(const Step& step, const TransferRecord& transfer, bool ok)
   if (device_right && host_right) {
     return ok ? check_landed(step, *was, transfer.out) : std::nullopt;
   }
-  return say("after its swap ", transfer.out ? "out " : "in ", ok ? "" : "failed ", now->name,
-             " has ", lists_of(now->tables), " on the device and ", lists_of(now->host_tables),
-             " in the host tier");
+  return say("after its swap ", transfer.out ? "out " : "in ", ok ? "" : "failed ",
+             Named{now->name}, " has ", lists_of(now->tables), " on the device and ",
+             lists_of(now->host_tables), " in the host tier");
 }
 
 /// Whether a swap of these tables finds the blocks that it needs: those to copy, and those of equal
@@ -126,7 +128,7 @@ Finding check_refused(const Step& step, bool out) {
   const bool fit = out ? fits(r->tables, device, step.before.host)
                        : fits(r->host_tables, step.before.host, device);
   if (!fit) return std::nullopt;
-  return say("the swap of ", r->name, " fits and was refused");
+  return say("the swap of ", Named{r->name}, " fits and was refused");
 }
 
 }  // namespace
@@ -148,7 +150,7 @@ Finding transfer_keeps_both(const Step& step) {
   if (granted == nullptr || !(out || in)) return std::nullopt;
   const auto& transfers = step.history.book.transfers();
   if (std::ranges::count(transfers, request_of(step.operation), &TransferRecord::req) > 1) {
-    return say(request_of(step.operation), " is in two transfers at once");
+    return say(Named{request_of(step.operation)}, " is in two transfers at once");
   }
   const RequestState* r = own_after(step);
   if (r == nullptr) return std::nullopt;
@@ -156,7 +158,7 @@ Finding transfer_keeps_both(const Step& step) {
   const bool kept =
       was == nullptr || ((out ? was->tables == r->tables : was->host_tables == r->host_tables) &&
                          was->progress == r->progress);
-  if (!kept) return say("the start of a swap changed ", r->name, " where it was");
+  if (!kept) return say("the start of a swap changed ", Named{r->name}, " where it was");
   if (!step.outcome.events.empty() && out) return say("a swap out was announced before it landed");
   return check_started(step, *r, *granted, out);
 }

@@ -20,15 +20,17 @@ Finding compare_blocks(const PoolState& expected, const PoolState& shown,
     const BlockState& m = expected.blocks[b];
     const BlockState& s = shown.blocks[b];
     if (b != kNullBlock && m.ref_cnt != s.ref_cnt) {
-      return say("block ", b, " has ", s.ref_cnt, " references, ", whose(compared), m.ref_cnt);
+      return say("block ", BlockId(b), " has ", s.ref_cnt, " references, ", whose(compared),
+                 m.ref_cnt);
     }
     if (m.hashed != s.hashed) {
-      return say("block ", b, s.hashed ? " carries a key" : " carries no key", ", unlike ",
+      return say("block ", BlockId(b), s.hashed ? " carries a key" : " carries no key", ", unlike ",
                  compared.whose);
     }
     if (compared.index && m.tail_key.has_value() != s.tail_key.has_value()) {
-      return say("block ", b, s.tail_key ? " carries a second key" : " carries no second key",
-                 ", unlike ", compared.whose);
+      return say("block ", BlockId(b),
+                 s.tail_key ? " carries a second key" : " carries no second key", ", unlike ",
+                 compared.whose);
     }
   }
   if (compared.index && expected.further_keys.size() != shown.further_keys.size()) {
@@ -47,8 +49,10 @@ Finding compare_index(const PoolState& expected, const PoolState& shown,
   for (std::size_t i = 0; i < expected.index.size(); ++i) {
     if (expected.index[i].blocks != shown.index[i].blocks ||
         expected.index[i].group != shown.index[i].group) {
-      return say("one key has blocks ", list_of(shown.index[i].blocks), ", ", whose(compared),
-                 list_of(expected.index[i].blocks));
+      Sentence out = say("one key has blocks ", list_of(shown.index[i].blocks), ", ",
+                         whose(compared), list_of(expected.index[i].blocks));
+      out.about.blocks = shown.index[i].blocks;
+      return out;
     }
   }
   return std::nullopt;
@@ -63,21 +67,22 @@ Finding compare_requests(const Snapshot& expected, const Snapshot& shown,
   for (std::size_t i = 0; i < expected.requests.size(); ++i) {
     const RequestState& m = expected.requests[i];
     const RequestState& s = shown.requests[i];
-    if (m.name != s.name) return say("request ", s.name, " is known, ", whose(compared), m.name);
+    if (m.name != s.name)
+      return say("request ", Named{s.name}, " is known, ", whose(compared), m.name);
     if (m.num_tokens != s.num_tokens || m.computed != s.computed) {
-      return say("request ", s.name, " has ", s.computed, " of ", s.num_tokens,
+      return say("request ", Named{s.name}, " has ", s.computed, " of ", s.num_tokens,
                  " tokens computed, ", whose(compared), m.computed, " of ", m.num_tokens);
     }
     if (m.tables != s.tables) {
-      return say("the tables of ", s.name, " are ", lists_of(s.tables), ", ", whose(compared),
-                 lists_of(m.tables));
+      return say("the tables of ", Named{s.name}, " are ", lists_of(s.tables), ", ",
+                 whose(compared), lists_of(m.tables));
     }
     if (m.host_tables != s.host_tables) {
-      return say("the host tables of ", s.name, " are ", lists_of(s.host_tables), ", ",
+      return say("the host tables of ", Named{s.name}, " are ", lists_of(s.host_tables), ", ",
                  whose(compared), lists_of(m.host_tables));
     }
     if (compared.progress && m.progress != s.progress)
-      return say("the cache progress of ", s.name, " is not what it is ", compared.whose);
+      return say("the cache progress of ", Named{s.name}, " is not what it is ", compared.whose);
   }
   return std::nullopt;
 }
@@ -101,8 +106,8 @@ Finding compare_counters(const Snapshot& expected, const Snapshot& shown,
   if (!shown.counters || !shown.work) return "no counters are shown";
   for (std::size_t b = 0; b < expected.blocks.size(); ++b) {
     if (expected.blocks[b].prefix_tokens == shown.blocks[b].prefix_tokens) continue;
-    return say("the key of block ", b, " covers ", shown.blocks[b].prefix_tokens, " tokens, ",
-               whose(compared), expected.blocks[b].prefix_tokens);
+    return say("the key of block ", BlockId(b), " covers ", shown.blocks[b].prefix_tokens,
+               " tokens, ", whose(compared), expected.blocks[b].prefix_tokens);
   }
   const HitCounters& hits = *shown.counters;
   if (hits != *expected.counters) {

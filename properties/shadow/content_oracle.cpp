@@ -326,7 +326,7 @@ Finding ContentOracle::check_published(const Request& r, const Outcome& outcome)
       const Slot& slot = device_.of(block.block)[0];
       if (slot.identity == identity_of(r, stored->group, block.prefix_tokens - 1)) continue;
       return say("block ", block.block, " of group ", stored->group,
-                 " was published as the state of ", r.name, " after ", block.prefix_tokens,
+                 " was published as the state of ", Named{r.name}, " after ", block.prefix_tokens,
                  " tokens, and holds ",
                  slot.writer == Slot::kNobody
                      ? std::string("poison")

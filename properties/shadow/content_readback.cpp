@@ -26,7 +26,7 @@ Finding ContentReadback::read(const Snapshot& state, const CallerBook& book) {
   }
   for (const auto& [name, contents] : all) {
     if (contents.empty() || state.find(name) != nullptr) continue;
-    return say("contents of ", name, " are shown, and there is no such request");
+    return say("contents of ", Named{name}, " are shown, and there is no such request");
   }
   return std::nullopt;
 }
@@ -35,7 +35,8 @@ Finding ContentReadback::read(const RequestState& r, const RequestRecord* known,
                               const std::vector<ReadBack>& contents) {
   const std::uint64_t expected = without_blocks(r) ? 0 : r.computed;
   if (contents.size() != expected) {
-    return say("request ", r.name, " shows the contents of ", contents.size(), " positions; ",
+    return say("request ", Named{r.name}, " shows the contents of ", contents.size(),
+               " positions; ",
                without_blocks(r) ? "it holds no blocks" : say(expected, " are computed"));
   }
   if (known == nullptr) return std::nullopt;
@@ -51,8 +52,9 @@ Finding ContentReadback::read(const RequestState& r, const RequestRecord* known,
       continue;
     }
     const bool torn = read.kept && (read.token == -1 || read.position == -1);
-    return say("request ", r.name, " reads ", words_of(read), " at position ", i,
-               " of the tensors, expected ", words_of({true, token, std::int64_t(i)}),
+    return say("request ", Named{r.name}, " reads ", words_of(read), " at position ",
+               TokenPosition{i}, " of the tensors, expected ",
+               words_of({true, token, std::int64_t(i)}),
                torn ? "; -1: its elements do not agree" : "");
   }
   return std::nullopt;

@@ -31,23 +31,26 @@ Finding ContentOracle::check_row(const Request& r, GroupId group, std::uint64_t 
                                  const TierSlots& slots) {
   const std::uint64_t block_size = config_.groups[group].block_size;
   const std::uint64_t index = position / block_size;
-  const char* tier = &slots == &host_ ? " of the host tier" : "";
+  const bool on_host = &slots == &host_;
+  const char* tier = on_host ? " of the host tier" : "";
   if (index >= table.size()) {
-    return say("request ", r.name, " must read position ", position, " in group ", group,
-               ", its table", tier, " ends after ", table.size() * block_size, " tokens");
+    return say("request ", Named{r.name}, " must read position ", TokenPosition{position},
+               " in group ", group, ", its table", tier, " ends after ", table.size() * block_size,
+               " tokens");
   }
   const BlockId block = table[index];
   if (block == kNullBlock) {
-    return say("request ", r.name, " must read position ", position, " in group ", group,
-               ", and there is no block", tier, " for it");
+    return say("request ", Named{r.name}, " must read position ", TokenPosition{position},
+               " in group ", group, ", and there is no block", tier, " for it");
   }
   if (!slots.has(block))
-    return say("request ", r.name, " reads block ", block, tier, " of no pool");
+    return say("request ", Named{r.name}, " reads block ", TierBlock{block, on_host}, tier,
+               " of no pool");
   const Slot& slot = slots.of(block)[offset];
   if (slot.identity == identity_of(r, group, position)) return std::nullopt;
   const bool own = slot.writer == r.id && slot.at == position;
-  return say("request ", r.name, " reads position ", position, " from block ", block, tier,
-             " offset ", offset, ", which holds ",
+  return say("request ", Named{r.name}, " reads position ", TokenPosition{position}, " from block ",
+             TierBlock{block, on_host}, tier, " offset ", offset, ", which holds ",
              slot.writer == Slot::kNobody ? "poison"
              : own                        ? "its own rejected draft"
                                           : say("position ", slot.at, " of ", names_[slot.writer]));
@@ -119,10 +122,10 @@ Finding ContentOracle::check_leases() const {
 // The blocks that a lookup promises must hold their rows already.
 Finding ContentOracle::check_hit(const Request& r, const Hit& hit) {
   if (hit.hit_tokens > r.num_tokens)
-    return say("a hit of ", hit.hit_tokens, " tokens for ", r.name, " with ", r.num_tokens);
+    return say("a hit of ", hit.hit_tokens, " tokens for ", Named{r.name}, " with ", r.num_tokens);
   if (hit.hit_tokens == 0) return std::nullopt;
   if (hit.blocks.size() != config_.groups.size()) {
-    return say("a hit of ", hit.hit_tokens, " tokens without blocks for ", r.name);
+    return say("a hit of ", hit.hit_tokens, " tokens without blocks for ", Named{r.name});
   }
   // A hit is read on the device, even if the request's own blocks are not.
   const Progress now{hit.hit_tokens, hit.hit_tokens, hit.hit_tokens, 0};

@@ -38,7 +38,7 @@ std::shared_ptr<Story> story_of(const Failure& failure, const Show& show,
   for (const std::string& id : failure.breaches)
     header.name += (header.name.empty() ? "" : "+") + id;
   tell_head(*story, header, trace.filename().string(), shown.parts, replay_command(trace, options));
-  add_verdicts(*story, failure.breaches, failure.text);
+  add_verdicts(*story, failure);
   return story;
 }
 

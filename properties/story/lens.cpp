@@ -28,20 +28,13 @@ void tell_head(Story& story, const TraceHeader& header, const std::string& sourc
                      {"live", false}});
 }
 
-void add_verdicts(Story& story, const std::vector<std::string>& breaches, const std::string& text) {
-  for (const std::string& id : breaches) {
-    const Law* law = find_law(id);
-    if (law == nullptr) {
-      story.add_verdict({id, "", "", text});
-      continue;
-    }
-    // A line for each law: "I1 name: what"
-    const std::string begin = say(id, " ", law->name, ": ");
-    std::size_t from = text.find(begin);
-    from = from == std::string::npos ? 0 : from + begin.size();
-    const std::size_t to = std::min(text.size(), text.find('\n', from));
-    story.add_verdict(
-        {id, std::string(law->name), std::string(law->sentence), text.substr(from, to - from)});
+void add_verdicts(Story& story, const Broken& broken) {
+  for (std::size_t i = 0; i < broken.breaches.size(); ++i) {
+    const Law* law = find_law(broken.breaches[i]);
+    const Sentence& said = broken.said[i];
+    story.add_verdict({broken.breaches[i], std::string(law != nullptr ? law->name : ""),
+                       std::string(law != nullptr ? law->sentence : ""),
+                       law != nullptr ? said : broken.text, said.about});
   }
 }
 

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "properties/caller/promises.h"
+#include "properties/laws/violation.h"
 #include "properties/story/story.h"
 #include "reference/trace_json.h"
 
@@ -17,8 +17,7 @@ void tell_head(Story& story, const TraceHeader& header, const std::string& sourc
                const std::string& command);
 
 /// Adds a verdict for each oracle that objected to the last step.
-/// @param text of all of them, as a Violation has it
-void add_verdicts(Story& story, const std::vector<std::string>& breaches, const std::string& text);
+void add_verdicts(Story& story, const Broken& broken);
 
 /// The page: one file that needs nothing else. It unpacks the lines of the story itself.
 [[nodiscard]] std::string lens_page(const Story& story);

@@ -391,18 +391,6 @@ TEST(Lens, KeepsTheLastStepsOfALongRun) {
   EXPECT_EQ(payload.substr(payload.rfind('\n') + 1), "{\"op\":201499}");
 }
 
-TEST(Lens, NamesTheBlocksAndRequestsOfATextOfAnyLength) {
-  Story story(draw_config(kDefaultProfile, *find_configuration("full"), 1), {});
-  story.add_tokens("r1", {TokenId(1)});
-  std::string says = "block 7 of r1, but not r2 nor 9; blocks [3, 4";
-  for (int i = 0; i < 100'000; ++i) says += ", 12";
-  story.add_verdict({"I2", "", "", says + "] and block " + std::string(1'000'000, 'x')});
-  const std::string payload = story.payload();
-  const json verdict = json::parse(payload.substr(0, payload.find('\n')))["verdicts"][0];
-  EXPECT_EQ(verdict["blocks"], (json{3, 4, 7, 12}));
-  EXPECT_EQ(verdict["requests"], json{"r1"});
-}
-
 // The pages count with their code, of at most 60 kB; ten times the second are 8 MB.
 TEST(Lens, IsSmall) {
   const auto size = [](std::size_t operations) {

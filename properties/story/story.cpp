@@ -2,11 +2,7 @@
 #include "properties/story/story.h"
 
 #include <algorithm>
-#include <cctype>
-#include <charconv>
-#include <cstring>
 #include <set>
-#include <system_error>
 
 #include "properties/story/splices.h"
 #include "reference/support/say.h"
@@ -72,43 +68,6 @@ bool evicts(const PoolDifference& changed, const PoolState& before, const PoolSt
     const bool taken = was.hashed && was.ref_cnt == 0 && now.ref_cnt > 0;
     return taken && (!now.hashed || now.key != was.key);
   });
-}
-
-/// The words of a text: runs of letters, digits, _ and -. (std::regex overflows the stack where a
-/// run is long.)
-std::vector<std::string_view> words_in(std::string_view text) {
-  const auto ends = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_' && c != '-';
-  };
-  std::vector<std::string_view> out;
-  for (auto begin = text.begin(); begin != text.end();) {
-    const auto end = std::find_if(begin, text.end(), ends);
-    if (begin != end) out.emplace_back(begin, end);
-    begin = end == text.end() ? end : end + 1;
-  }
-  return out;
-}
-
-/// The numbers behind "block" and "blocks" in a text: "block 3", "blocks [3, 4]".
-std::set<std::uint32_t> blocks_in(std::string_view text) {
-  std::set<std::uint32_t> out;
-  for (const std::string_view word : words_in(text)) {
-    if (word != "block" && word != "blocks") continue;
-    const char* const end = text.data() + text.size();
-    const char* at = word.data() + word.size();
-    if (at == end || *at++ != ' ') continue;
-    const bool is_list = at != end && *at == '[';
-    do {
-      at = std::find_if(at, end,
-                        [&](char c) { return !is_list || std::strchr("[, ", c) == nullptr; });
-      std::uint32_t id = 0;
-      const auto read = std::from_chars(at, end, id);
-      if (read.ec != std::errc{}) break;
-      out.insert(id);
-      at = read.ptr;
-    } while (is_list);
-  }
-  return out;
 }
 
 }  // namespace
@@ -385,21 +344,15 @@ void Story::set(const std::string& name, const std::string& value) {
 }
 
 void Story::add_verdict(const LensVerdict& verdict, std::optional<std::uint64_t> step) {
-  std::set<std::string> requests;
-  const std::string& says = verdict.says;
-  for (const std::string_view word : words_in(says)) {
-    if (const auto known = tokens_.find(std::string(word)); known != tokens_.end()) {
-      requests.insert(known->first);
-    }
-  }
+  std::set<std::uint32_t> blocks(verdict.about.blocks.begin(), verdict.about.blocks.end());
   const std::uint64_t last = steps_ == 0 ? 0 : steps_ - 1;
   verdicts_.push_back({{"step", step.value_or(last)},
                        {"law", verdict.law},
                        {"name", verdict.name},
                        {"sentence", verdict.sentence},
-                       {"says", says},
-                       {"blocks", blocks_in(says)},
-                       {"requests", requests}});
+                       {"says", verdict.says},
+                       {"blocks", blocks},
+                       {"requests", verdict.about.requests}});
 }
 
 // ---- the page ----

@@ -22,6 +22,7 @@
 #include "reference/operations.h"
 #include "reference/outcomes.h"
 #include "reference/snapshot.h"
+#include "reference/support/say.h"
 
 namespace kvproof::properties {
 
@@ -31,6 +32,7 @@ struct LensVerdict {
   std::string name;
   std::string sentence;
   std::string says;
+  Topic about = {};
 };
 
 class Story {
@@ -56,7 +58,7 @@ class Story {
   void add_tokens(const std::string& req, const std::vector<TokenId>& tokens);
   void cut_tokens(const std::string& req, std::size_t length) { tokens_[req].resize(length); }
 
-  /// Of the last step, or of an earlier one. Blocks and requests are those that its text names.
+  /// Of the last step, or of an earlier one.
   void add_verdict(const LensVerdict& verdict, std::optional<std::uint64_t> step = {});
 
   [[nodiscard]] std::uint64_t steps() const { return steps_; }

@@ -239,7 +239,7 @@ TEST(Canonical, WhatAManagerRemembersMatters) {
 std::vector<std::pair<std::uint64_t, std::uint64_t>> successors(Walker& walker) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> out;
   walker.expand([&](const Edge& edge) {
-    EXPECT_TRUE(edge.wrong.empty()) << edge.wrong;
+    EXPECT_EQ(edge.wrong, nullptr) << edge.wrong->text;
     out.emplace_back(edge.fingerprint.low, edge.fingerprint.high);
   });
   std::ranges::sort(out);

@@ -31,7 +31,7 @@ struct Objection {
   std::uint8_t choice = 0;
   std::vector<Operation> trace;      // shortest
   std::vector<Operation> performed;  // the operations that the subject really performed
-  std::string text;
+  Broken wrong;
 
   [[nodiscard]] bool found() const { return !trace.empty(); }
   [[nodiscard]] auto order() const { return std::pair(from, choice); }
@@ -135,7 +135,7 @@ class Search {
     for (StateId i = begin; i < end; ++i) {
       worker.walker.go(std::span(paths_).subspan(i * depth, depth));
       worker.walker.expand([&](const Edge& edge) {
-        if (!edge.wrong.empty()) return object(worker, first + i, edge);
+        if (edge.wrong != nullptr) return object(worker, first + i, edge);
         const Key key = key_of<Key>(edge.fingerprint);
         if (edge.same || levels_.contains(key)) return;
         out.push_back({key, Levels<Key>::step_of(first + i, edge.choice)});
@@ -145,7 +145,7 @@ class Search {
 
   static void object(Worker& worker, StateId state, const Edge& edge) {
     Objection objection{state, edge.choice, worker.walker.trace(), worker.walker.performed(),
-                        edge.wrong};
+                        *edge.wrong};
     objection.trace.push_back(edge.operation);
     if (objection.order() < worker.objection.order()) worker.objection = std::move(objection);
   }
@@ -157,8 +157,7 @@ class Search {
     for (const auto* trace : {&objection_.trace, &objection_.performed}) {
       if (auto failed = run_trace(options_.make, config, *trace, options_.oracles)) return *failed;
     }
-    const std::string breach = objection_.text.substr(0, objection_.text.find_first_of(" :"));
-    return {config, objection_.performed, {breach}, objection_.text};
+    return {objection_.wrong, config, objection_.performed};
   }
 
   const Space& space_;

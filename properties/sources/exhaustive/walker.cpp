@@ -70,7 +70,7 @@ void Walker::descend(std::uint8_t choice) {
   from.choice = choice;
   if (left_) bring_subject();
   step(from, from.operations[choice], to);
-  if (!wrong_.empty()) throw std::logic_error("a path that was found right is wrong: " + wrong_);
+  if (wrong_) throw std::logic_error("a path that was found right is wrong: " + wrong_->text);
   operations_in(space_, to.state, to.history, to.known, to.operations);
   keep_both(to);
   ++depth_;
@@ -121,24 +121,27 @@ void Walker::perform(const Operation& operation) {
 
 // The subject stands at `from`. `to` becomes the next state, as far as the oracles agree.
 void Walker::step(const Level& from, const Operation& operation, Level& to) {
-  wrong_.clear();
+  wrong_.reset();
   try {
     perform(operation);
     subject_->observe(to.state);
   } catch (const std::exception& error) {
-    wrong_ = say("exception: the subject threw: ", error.what());
-    return;
+    return object("exception", "", say("the subject threw: ", error.what()));
   }
   performed_.push_back(&operation);
   if (to.state.blocks.size() != config_.num_blocks) {
-    wrong_ = say("I5: the subject shows ", to.state.blocks.size(), " blocks");
-    return;
+    return object("I5", "", say("the subject shows ", to.state.blocks.size(), " blocks"));
   }
   to.history = from.history;
   to.history.fold(from.state, operation, outcome_, to.state);
   to.known = from.known;
   note(config_, operation, outcome_.result, to.state, to.known);
   if (model_) ask_model(operation, to);
+}
+
+void Walker::object(std::string_view id, std::string_view name, Sentence what) {
+  if (!wrong_) wrong_.emplace();
+  wrong_->add(id, name, std::move(what));
 }
 
 // What it says is copied out of the arena, as the subject's answer is.
@@ -148,17 +151,16 @@ void Walker::ask_model(const Operation& operation, Level& to) {
     const Arena::Scope scope(arena_.get());
     finding = model_->follow(operation, outcome_, to.state, to.history.occasions);
   }
-  if (finding && oracles_.model) wrong_ = "model: " + *finding;
+  if (finding && oracles_.model) object("model", "", std::as_const(*finding));
   if (config_.profile.sparse) to.memory = model_->model().memory();
 }
 
 void Walker::judge(const Level& from, const Operation& operation, const Level& to) {
-  if (!oracles_.laws || !wrong_.empty()) return;
+  if (!oracles_.laws || wrong_) return;
   const Step step{config_, from.state, operation, outcome_, to.state, to.history};
   for (const Law& row : kLaws) {
     if (!is_due(row.reach, to.history)) continue;
-    const Finding finding = row.check(step);
-    if (finding) wrong_ += say(wrong_.empty() ? "" : "; ", row.id, " ", row.name, ": ", *finding);
+    if (Finding finding = row.check(step)) object(row.id, row.name, *std::move(finding));
   }
 }
 
@@ -172,9 +174,9 @@ void Walker::expand(const std::function<void(const Edge&)>& visit) {
     const Operation& operation = from.operations[i];
     step(from, operation, next_);
     judge(from, operation, next_);
-    Edge edge{static_cast<std::uint8_t>(i), operation, false, {}, wrong_};
+    Edge edge{static_cast<std::uint8_t>(i), operation, false, {}, wrong_ ? &*wrong_ : nullptr};
     ++counts_.edges;
-    if (wrong_.empty()) {
+    if (!wrong_) {
       count(from, operation, next_);
       edge.same = alike(from, next_);
       edge.fingerprint =

@@ -17,7 +17,7 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "properties/audit/model_oracle.h"
@@ -48,9 +48,9 @@ struct EdgeCounts {
 struct Edge {
   std::uint8_t choice = 0;
   const Operation& operation;
-  bool same = false;        // no observable change
-  Fingerprint fingerprint;  // of the state behind it; not set if an oracle objects
-  std::string wrong;        // which oracle objects and why; empty = no oracle does
+  bool same = false;              // no observable change
+  Fingerprint fingerprint;        // of the state behind it; not set if an oracle objects
+  const Broken* wrong = nullptr;  // what an oracle objects; nullptr = none does
 };
 
 class Walker {
@@ -96,6 +96,7 @@ class Walker {
   void make_subject();
   void perform(const Operation& operation);
   void keep_both(Level& at) const;
+  void object(std::string_view id, std::string_view name, Sentence what);
   void ask_model(const Operation& operation, Level& to);
   void step(const Level& from, const Operation& operation, Level& to);
   void judge(const Level& from, const Operation& operation, const Level& to);
@@ -116,7 +117,7 @@ class Walker {
   bool left_ = false;                        // the subject does not stand here any more
   std::vector<const Operation*> performed_;  // the operations that it performed
   Outcome outcome_;                          // of its last operation
-  std::string wrong_;                        // the objection to its last operation
+  std::optional<Broken> wrong_;              // by its last operation
   EdgeCounts counts_;
 };
 

@@ -131,11 +131,8 @@ std::optional<std::filesystem::path> write_fuzz_trace(const ManagerInput& input,
     file = folder / say("kvproof-failure-", input.digest, ".jsonl");
   } else if (!WIFEXITED(status) || WEXITSTATUS(status) != kHolds) {
     const CacheConfig config = draw_config(*input.profile, *input.configuration, input.run.setup);
-    const Failure died{config,
-                       read_operations(recording),
-                       {"died"},
-                       "the process died or hung in the last operation",
-                       subject.name};
+    Failure died{{}, config, read_operations(recording), subject.name};
+    died.add("died", "", "the process died or hung in the last operation");
     file = write_failure(died, input.digest, folder);
     const std::string lens = write_lens_beside(*file, died, show_all(subject.make));
     std::fputs((describe_failure(died, input.digest, *file) + lens).c_str(), stdout);

@@ -94,7 +94,7 @@ bool holds(const std::string& name, const MakeSubject& make, const Profile& prof
     if (!found) return;
     failure = std::move(
         found);  // the last one that fails is the smallest: shrinking only follows failures
-    throw Violation(failure->breaches, failure->text);
+    throw Violation(*failure);
   });
 }
 
