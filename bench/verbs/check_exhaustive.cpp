@@ -142,11 +142,9 @@ Result row_of(const properties::Failure& failure, const ExhaustiveOptions& optio
   const properties::Kept kept =
       keep_failure(named, 0, ".", properties::show_all(chosen_row(options).make));
   std::cout << "a shortest trace, found breadth first\n" << describe_trace(named) << kept.told;
-  std::string laws;
-  for (const std::string& id : failure.breaches) laws += (laws.empty() ? "" : "+") + id;
   return {"exhaustive_finding",
           {{"space", std::string(space.name)},
-           {"law", laws},
+           {"law", joined(failure.breaches, "+")},
            {"verdict", std::string(name_of(Verdict::broken))},
            {"reason", failure.text},
            {"file", kept.file},

@@ -26,6 +26,7 @@
 #include "reference/support/input_error.h"
 #include "reference/support/interrupt.h"
 #include "reference/support/line_reader.h"
+#include "reference/support/say.h"
 
 namespace kvproof::bench {
 
@@ -54,12 +55,6 @@ struct Option::Rules {
 namespace {
 
 using Rules = Option::Rules;
-
-std::string joined(const std::vector<std::string>& words, const char* between) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : between) + word;
-  return out;
-}
 
 std::string shown(double value) {
   std::ostringstream out;

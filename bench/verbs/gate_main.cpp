@@ -26,6 +26,7 @@
 #include "properties/check/check.h"
 #include "reference/support/input_error.h"
 #include "reference/support/interrupt.h"
+#include "reference/support/say.h"
 
 namespace kvproof::bench {
 namespace {
@@ -160,11 +161,7 @@ std::optional<std::string> broken_law(const Arguments& arguments, Progress& prog
   progress.clear();
   if (report.failure() == nullptr) return std::nullopt;
   findings = told_findings(std::cout, report, arguments.seed, candidate);
-  std::string laws;
-  for (const std::string& law : report.failure()->failure.breaches) {
-    laws += (laws.empty() ? "" : ", ") + law;
-  }
-  return "breaks " + laws;
+  return "breaks " + joined(report.failure()->failure.breaches, ", ");
 }
 
 /// The files of the results. They are opened before anything is measured.

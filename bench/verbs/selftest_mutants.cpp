@@ -17,6 +17,7 @@
 #include "properties/selftest/kill_matrix.h"
 #include "properties/selftest/mutants.h"
 #include "properties/selftest/patches.h"
+#include "reference/support/say.h"
 
 namespace kvproof::bench {
 namespace {
@@ -49,12 +50,6 @@ std::string_view family_name(std::string_view id) {
   return std::ranges::find(properties::kFamilies, id, &properties::Family::id)->name;
 }
 
-std::string all_of(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : " ") + word;
-  return out.empty() ? "-" : out;
-}
-
 /// The strongest statement about how a mutant ended.
 std::string fate_of(const Seeded& mutant, const MatrixRow& row) {
   if (row.fate == Fate::crashed) return "crash";
@@ -77,7 +72,7 @@ Result result_of(const Seeded& mutant, const MatrixRow& row) {
            {"where", mutant.where},
            {"configuration", mutant.configuration},
            {"expected_law", mutant.law},
-           {"laws", all_of(row.laws.breaches)},
+           {"laws", row.laws.breaches.empty() ? "-" : joined(row.laws.breaches, " ")},
            {"fate", fate},
            {"verdict", std::string(name_of(fate == "survived" ? Verdict::broken : Verdict::holds))},
            {"reason", fate == "expected" ? "" : std::string(mutant.sentence)}},

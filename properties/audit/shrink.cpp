@@ -340,10 +340,8 @@ std::string describe_trace(const Failure& failure) {
 
 std::string describe_failure(const Failure& failure, std::uint64_t seed,
                              const std::filesystem::path& file, const std::string& options) {
-  std::string laws;
-  for (const std::string& id : failure.breaches) laws += (laws.empty() ? "" : ", ") + id;
-  const std::string out =
-      say("seed ", seed, ", broken: ", laws, "\n", failure.text, "\n", describe_trace(failure));
+  const std::string out = say("seed ", seed, ", broken: ", joined(failure.breaches, ", "), "\n",
+                              failure.text, "\n", describe_trace(failure));
   if (file.empty()) return out;
   return out + say("run it again: ", replay_command(file, options), "\n");
 }

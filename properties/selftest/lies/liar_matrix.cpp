@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "properties/check/check.h"
+#include "reference/support/say.h"
 #include "reference/trace_names.h"
 
 namespace kvproof::properties {
@@ -59,12 +60,6 @@ std::string_view excuse_of(const LiarCell& cell) {
   return {};
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out.append(out.empty() ? "" : " ").append(word);
-  return out;
-}
-
 Telltale run(const Lie& lie, std::size_t operation, const View& view, const Frequency& frequency,
              const LiarOptions& options) {
   Telltale out;
@@ -79,7 +74,7 @@ Telltale run(const Lie& lie, std::size_t operation, const View& view, const Freq
   const auto idle = report.not_exercised();
   if (report.failure()) {
     out.noticed = true;
-    out.by = joined(report.failure()->failure.breaches);
+    out.by = joined(report.failure()->failure.breaches, " ");
   } else if (std::ranges::count(idle, kOperationNames[operation]) > 0) {
     out.noticed = true;
     out.by = "declined";
