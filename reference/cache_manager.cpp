@@ -37,6 +37,7 @@ CacheManager::CacheManager(const CacheConfig& config)
 
 Outcome CacheManager::apply(const Operation& operation) {
   Outcome outcome;
+  last_need_.reset();
   try {
     outcome.result = std::visit([this](const auto& o) { return perform(o); }, operation);
   } catch (const ContractViolation& violation) {
@@ -351,7 +352,7 @@ void CacheManager::check_hit(const Request& r) const {
 
 // The number of blocks that leave the free queue. A hit that stands in the queue counts: it is free
 // now, and afterwards the request holds it.
-std::int64_t CacheManager::need(const Request& r, bool use_hit, const Demand& demand) const {
+std::int64_t CacheManager::need(const Request& r, bool use_hit, const Demand& demand) {
   std::int64_t sum = 0;
   for (GroupId g = 0; g < r.groups.size(); ++g) {
     const GroupTable& table = r.groups[g];
@@ -364,6 +365,7 @@ std::int64_t CacheManager::need(const Request& r, bool use_hit, const Demand& de
     sum += layer_groups_[g].need(table, hit, demand, pool_);
     sum += static_cast<std::int64_t>(to_copy(r, g, demand).size());
   }
+  last_need_ = {sum, pool_.num_free()};
   return sum;
 }
 

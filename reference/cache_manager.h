@@ -36,6 +36,12 @@ struct Memory {
   bool operator==(const Memory&) const = default;
 };
 
+/// What an allocation asks of the free queue, without a watermark and a reserve. [blocks]
+struct Need {
+  std::int64_t blocks = 0;
+  std::uint32_t free = 0;  // that were there
+};
+
 class CacheManager final : public Subject {
  public:
   /// @pre unsupported(config) is empty; throws std::invalid_argument with the reason otherwise.
@@ -46,6 +52,8 @@ class CacheManager final : public Subject {
   /// Refills the requests alone, for operations that touch nothing else.
   void observe_requests(std::vector<RequestState>& states) const;
   [[nodiscard]] Memory memory() const;
+  /// Of the last operation, if it came so far that blocks were counted.
+  [[nodiscard]] const std::optional<Need>& last_need() const { return last_need_; }
 
  private:
   using Blocks = std::vector<BlockId>;
@@ -118,7 +126,7 @@ class CacheManager final : public Subject {
   void check_hit(const Request& request) const;
   [[nodiscard]] Demand demand_of(const Request& request, const AllocateArgs& args,
                                  std::uint64_t local) const;
-  [[nodiscard]] std::int64_t need(const Request& request, bool use_hit, const Demand& demand) const;
+  [[nodiscard]] std::int64_t need(const Request& request, bool use_hit, const Demand& demand);
   [[nodiscard]] std::vector<std::size_t> to_copy(const Request& request, GroupId group,
                                                  const Demand& demand) const;
   void forget_relatives(const Request& request, GroupId group, const Demand& demand);
@@ -156,6 +164,7 @@ class CacheManager final : public Subject {
   std::map<std::string, Blocks> leases_;
   std::map<std::string, Transfer> transfers_;
   HitCounters counters_;
+  std::optional<Need> last_need_;
 };
 
 }  // namespace kvproof::reference
