@@ -353,7 +353,8 @@ namespace {
 properties::Show shows(const properties::Candidate& candidate) {
   return [&candidate](const CacheConfig& config) {
     properties::Opened opened = candidate.open(config);
-    return properties::Shown{std::move(opened.subject), opened.demands.shown};
+    return properties::Shown{std::move(opened.subject), opened.demands.shown,
+                             oracles_for(config, opened.demands).model};
   };
 }
 

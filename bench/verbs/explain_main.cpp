@@ -13,7 +13,8 @@
 #include "bench/verbs/explain_report.h"
 #include "bench/verbs/hash_option.h"
 #include "properties/selftest/candidate_or_mutant.h"
-#include "properties/story/runs.h"
+#include "properties/story/event_frames.h"
+#include "properties/story/lookups.h"
 #include "reference/support/say.h"
 
 namespace kvproof::bench {
@@ -60,9 +61,9 @@ ExplainReport explain_file(const std::string& file) {
     }
     if (!told.ends.empty()) out.ends.push_back(trace + ": " + told.ends);
   };
-  if (live::is_run(file)) {
+  if (properties::is_run(file)) {
     out.moment = "line";
-    add(file, live::explain_run(file));
+    add(file, properties::explain_run(file));
     return out;
   }
   out.by_twice = 0;

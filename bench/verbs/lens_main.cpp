@@ -11,7 +11,7 @@
 #include "bench/results/result_file.h"
 #include "bench/verbs/command_line.h"
 #include "bench/verbs/trace_lens.h"
-#include "properties/story/lens.h"
+#include "properties/story/story.h"
 
 namespace kvproof::bench {
 namespace {
@@ -88,7 +88,7 @@ int run(int argc, char** argv) {
               << story->shown() << " are shown\n";
   }
   std::cout << arguments.output << ": " << story->head.value("title", "") << ", " << story->steps()
-            << (story->head.contains("live") ? " events\n" : " operations\n");
+            << (story->head.value("live", false) ? " events\n" : " operations\n");
   return kHolds;
 }
 

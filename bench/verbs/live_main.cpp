@@ -17,7 +17,7 @@
 #include "bench/verbs/known_rows.h"
 #include "properties/check/findings.h"
 #include "properties/shadow/verdict.h"
-#include "properties/story/live_story.h"
+#include "properties/story/beside.h"
 #include "reference/support/input_error.h"
 
 namespace kvproof::bench {

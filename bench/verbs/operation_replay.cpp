@@ -13,7 +13,7 @@
 #include "properties/check/drawing.h"
 #include "properties/check/recording_judge.h"
 #include "properties/selftest/candidate_or_mutant.h"
-#include "properties/story/watched.h"
+#include "properties/story/operation_frames.h"
 #include "reference/recordings/golden.h"
 
 namespace kvproof::bench {
@@ -106,16 +106,16 @@ void add(const Replayed& replayed, const TraceVerdict& verdict, Tally& tally) {
 }
 
 /// Prints the state of a subject after each operation; keys are named once for all.
-std::unique_ptr<Subject> drawn(std::unique_ptr<Subject> subject) {
+std::unique_ptr<Subject> drawn(const CacheConfig& config, std::unique_ptr<Subject> subject) {
   properties::KeyNumbers names;
   Snapshot first;
   subject->observe(first);
   see_keys(first, names);
-  const auto print = [names, operation = 0](const properties::Told& told) mutable {
-    std::cout << "operation " << operation++ << '\n';
-    if (told.outcome != nullptr) std::cout << draw_state(told.after, names);
+  const auto print = [names](const properties::Frame& frame) mutable {
+    std::cout << "operation " << frame.number << '\n';
+    if (frame.outcome != nullptr) std::cout << draw_state(frame.state, names);
   };
-  return std::make_unique<properties::Watched>(std::move(subject), print);
+  return properties::with_frames(config, std::move(subject), print);
 }
 
 /// A violation ends the replay of its file, because later operations prove nothing.
@@ -137,7 +137,7 @@ void replay_file(const std::string& file, const OperationReplayOptions& options,
     replayed.operations = 0;
     if (options.judge) replayed.judge = std::make_unique<properties::RecordingJudge>(header);
     if (options.draw && opened.subject != nullptr)
-      opened.subject = drawn(std::move(opened.subject));
+      opened.subject = drawn(header.config, std::move(opened.subject));
     if (opened.subject == nullptr || !replayed.audited) return std::move(opened.subject);
     return audited(header.config, std::move(opened), candidate, options.laws_left_out);
   };

@@ -10,11 +10,9 @@
 #include "properties/audit/shrink.h"
 #include "properties/check/audited_subject.h"
 #include "properties/selftest/candidate_or_mutant.h"
-#include "properties/story/lens.h"
-#include "properties/story/live_story.h"
-#include "properties/story/runs.h"
+#include "properties/story/beside.h"
+#include "properties/story/event_frames.h"
 #include "properties/story/splices.h"
-#include "properties/story/watched.h"
 #include "reference/contiguous_cache.h"
 #include "reference/recordings/golden.h"
 #include "reference/support/command_words.h"
@@ -107,7 +105,7 @@ class TraceLens {
       if (verdict) skipped = verdict->skipped;
       return verdict.has_value();
     } catch (const Violation& violation) {
-      add_verdicts(*story_, violation);
+      story_->add_verdicts(violation);
       differs_ = true;
       return true;
     }
@@ -121,13 +119,15 @@ class TraceLens {
     const Candidate candidate = find_candidate_or_mutant(own);
     Opened opened = candidate.open(header.config);
     if (opened.subject == nullptr) return nullptr;
-    opened.subject = with_story(header.config, std::move(opened.subject), story_);
+    const bool by_model = oracles_for(header.config, opened.demands).model;
+    opened.subject = with_story(
+        header.config, {std::move(opened.subject), opened.demands.shown, by_model}, story_);
     TraceHeader named = header;
     named.subject = candidate.name;
     std::string option = options_.subject.given() ? candidate.option : "";
     if (options_.subject.given() && option.empty()) option = "--subject=" + candidate.name;
-    tell_head(*story_, named, fs::path(path_).filename().string(), opened.demands.shown,
-              replay_command(path_, option));
+    story_->describe(named, fs::path(path_).filename().string(), opened.demands.shown,
+                     replay_command(path_, option));
     const bool failure = header.recorded_from == "kvproof";
     if (!failure) return std::move(opened.subject);
     return audited(header.config, std::move(opened), candidate);
@@ -202,7 +202,7 @@ class ContiguousBeside {
 }  // namespace
 
 std::shared_ptr<Story> lens_of_file(const std::string& path, const LensOptions& options) {
-  if (live::is_run(path)) return story_of_run(path);
+  if (is_run(path)) return story_of_run(path);
   return TraceLens(path, options).run();
 }
 

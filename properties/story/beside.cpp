@@ -6,25 +6,34 @@
 #include <stdexcept>
 
 #include "properties/audit/shrink.h"
-#include "properties/story/lens.h"
-#include "properties/story/watched.h"
+#include "properties/shadow/verdict.h"
+#include "properties/story/event_frames.h"
+#include "properties/story/operation_frames.h"
 #include "reference/support/command_words.h"
 #include "reference/support/say.h"
 
 namespace kvproof::properties {
 namespace {
 
-std::shared_ptr<Story> story_of(const Failure& failure, const Show& show,
-                                const std::filesystem::path& trace, const std::string& options) {
+namespace fs = std::filesystem;
+
+std::shared_ptr<Story> story_of(const Failure& failure, const Show& show, const fs::path& trace,
+                                const std::string& options) {
   Shown shown = show(failure.config);
+  const Parts parts = shown.parts;
   if (shown.subject == nullptr) throw std::runtime_error("its subject cannot be built");
   std::shared_ptr<Story> story;
-  const auto subject = with_story(failure.config, std::move(shown.subject), story);
+  const auto subject = with_story(failure.config, std::move(shown), story);
   const bool dies = failure.names("died") || failure.names("crash") || failure.names("hang");
   try {
     for (const Operation& operation : failure.trace) {
       if (dies && &operation == &failure.trace.back()) {
-        story->add_unanswered(operation, failure.text);
+        const Snapshot last = story->last();
+        story->add({.request = {},
+                    .state = last,
+                    .transfers = {},
+                    .operation = &operation,
+                    .raised = failure.text});
       } else {
         (void)subject->apply(operation);
       }
@@ -37,33 +46,107 @@ std::shared_ptr<Story> story_of(const Failure& failure, const Show& show,
   header.config = failure.config;
   for (const std::string& id : failure.breaches)
     header.name += (header.name.empty() ? "" : "+") + id;
-  tell_head(*story, header, trace.filename().string(), shown.parts, replay_command(trace, options));
-  add_verdicts(*story, failure);
+  story->describe(header, trace.filename().string(), parts, replay_command(trace, options));
+  story->add_verdicts(failure);
   return story;
+}
+
+/// What a finding says of a slot: what it should have held, and who wrote what it holds.
+LensVerdict verdict_of(const live::Found& found, const live::Judge& judge) {
+  const live::RunLaw& law = live::kRunLaws[found.law];
+  LensVerdict out{.law = std::string(law.id),
+                  .name = std::string(law.name),
+                  .sentence = std::string(law.sentence),
+                  .says = live::in_words(found, judge)};
+  if (found.place && found.place->tier == 0) out.about.blocks = {BlockId(found.place->block)};
+  if (!found.req.empty()) out.about.requests = {found.req};
+  if (found.wrote.empty() || !found.position || found.req.empty()) return out;
+  out.expected = found.law == live::kState
+                     ? say("the state of the first ", *found.position + 1, " tokens of ", found.req)
+                     : say("what ", found.req, " has at position ", *found.position,
+                           ", behind its own tokens before it");
+  out.found = found.wrote;
+  for (const std::string& event : found.before) out.found += "\n" + event;
+  return out;
+}
+
+/// Writes a page into the first of these files that can be written.
+std::string write_lens(const std::function<std::shared_ptr<Story>()>& make,
+                       const std::vector<fs::path>& files) {
+  std::string why;
+  try {
+    const std::string page = lens_page(*make());
+    for (const fs::path& file : files) {
+      try {
+        write_whole(page, file, "its lens");
+        return say("look at it: ", file_address(file), "\n");
+      } catch (const std::runtime_error& error) {
+        why = error.what();
+      }
+    }
+  } catch (const std::exception& error) {
+    why = error.what();
+  }
+  return say("there is no lens of it: ", why, "\n");
 }
 
 }  // namespace
 
-std::string write_lens_beside(const std::filesystem::path& trace, const Failure& failure,
-                              const Show& show, const std::string& options) {
-  std::filesystem::path page = trace;
-  page.replace_extension(".html");
-  try {
-    write_whole(lens_page(*story_of(failure, show, trace, options)), page, "its lens");
-    return say("look at it: ", file_address(page), "\n");
-  } catch (const std::exception& error) {
-    return say("there is no lens of it: ", error.what(), "\n");
+std::unique_ptr<Subject> with_story(const CacheConfig& config, Shown shown,
+                                    std::shared_ptr<Story>& story) {
+  Snapshot first;
+  shown.subject->observe(first);
+  constexpr Parts kExplained = kIds | kIndex | kHashes;
+  std::unique_ptr<LookupExplainer> lookups;
+  if ((shown.parts & kExplained) == kExplained) {
+    lookups = std::make_unique<LookupExplainer>(config, FramesOf::operations);
   }
+  story = std::make_shared<Story>(config, std::move(first), std::move(lookups));
+  return with_frames(
+      config, std::move(shown.subject), [story](const Frame& frame) { story->add(frame); },
+      shown.by_model);
 }
 
-Kept keep_failure(const Failure& failure, std::uint64_t seed, const std::filesystem::path& folder,
+std::shared_ptr<Story> story_of_run(const std::string& path) {
+  const live::Judge judge = live::judge_file(path);  // refuses what cannot be read
+  TraceHeader trace;
+  trace.subject = judge.header().engine;
+  trace.config = config_of(judge.header());
+  std::shared_ptr<Story> story;
+  read_run(path, [&](const live::Header&, const Snapshot& first) {
+    auto lookups = std::make_unique<LookupExplainer>(trace.config, FramesOf::events);
+    story = std::make_shared<Story>(trace.config, first, std::move(lookups));
+    return [story](const Frame& frame) { story->add(frame); };
+  });
+  story->describe(trace, fs::path(path).filename().string(),
+                  kAllParts & ~Parts{kQueue | kReferences | kProgress},
+                  kvproof_command("live " + shell_word(path)));
+  story->head["live"] = true;
+  for (const live::Found& found : judge.findings()) {
+    story->add_verdict(verdict_of(found, judge), found.event - 2);
+  }
+  return story;
+}
+
+std::string write_lens_of_run(const std::string& path) {
+  const fs::path beside(path.substr(0, path.rfind(".jsonl")) + ".html");
+  return write_lens([&] { return story_of_run(path); }, {beside, beside.filename()});
+}
+
+std::string write_lens_beside(const fs::path& trace, const Failure& failure, const Show& show,
+                              const std::string& options) {
+  return write_lens([&] { return story_of(failure, show, trace, options); },
+                    {fs::path(trace).replace_extension(".html")});
+}
+
+Kept keep_failure(const Failure& failure, std::uint64_t seed, const fs::path& folder,
                   const Show& show, const std::string& options) {
   try {
     const auto file = write_new_failure(failure, seed, folder);
     Kept out{.file = file.string(), .repeat = replay_command(file, options)};
     out.told = write_lens_beside(file, failure, show, options);
-    const auto page = std::filesystem::path(file).replace_extension(".html");
-    if (std::filesystem::exists(page)) out.lens = page.string();
+    const auto page = fs::path(file).replace_extension(".html");
+    if (fs::exists(page)) out.lens = page.string();
     return out;
   } catch (const std::runtime_error& error) {
     std::cerr << "kvproof: " << error.what() << std::endl;

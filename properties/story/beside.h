@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lens of a failure, written beside its trace without being asked.
+// The lens of a subject, of a failure and of a run; that of a failure is written beside its trace
+// without being asked.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 #include "properties/audit/runner.h"
 #include "properties/caller/promises.h"
+#include "properties/story/story.h"
 #include "reference/config.h"
 #include "reference/subject.h"
 
@@ -19,6 +21,7 @@ namespace kvproof::properties {
 struct Shown {
   std::unique_ptr<Subject> subject;
   Parts parts = kAllParts;
+  bool by_model = true;  // it promises to answer as the model does
 };
 using Show = std::function<Shown(const CacheConfig&)>;
 
@@ -26,6 +29,17 @@ using Show = std::function<Shown(const CacheConfig&)>;
 [[nodiscard]] inline Show show_all(const MakeSubject& make) {
   return [make](const CacheConfig& config) { return Shown{make(config)}; };
 }
+
+/// A subject whose operations are added to a story. @param story becomes a new one
+[[nodiscard]] std::unique_ptr<Subject> with_story(const CacheConfig& config, Shown shown,
+                                                  std::shared_ptr<Story>& story);
+
+/// A recorded run, with the findings of its judge. @throws InputError
+[[nodiscard]] std::shared_ptr<Story> story_of_run(const std::string& path);
+
+/// Writes the lens of a run beside it, or into the current folder if that cannot be written.
+/// @return a line for the report: where to look, or why there is nothing
+[[nodiscard]] std::string write_lens_of_run(const std::string& path);
 
 /// Writes the lens of a failure under the name of its trace with .html. Its operations are
 /// performed again, but for the one in which the subject died.

@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "properties/sources/traces/test_files.h"
-#include "properties/story/operations.h"
-#include "properties/story/runs.h"
+#include "properties/story/event_frames.h"
+#include "properties/story/lookups.h"
 #include "reference/operations.h"
 #include "reference/support/say.h"
 
@@ -109,9 +109,9 @@ TEST(Explain, ExplainsTheAdmissionsOfARun) {
       "80 e 8/9 last_token: no more than 8 tokens may hit",
   };
   const std::string sound = kFolder + "shadow/runs/sound.jsonl";
-  EXPECT_TRUE(live::is_run(sound));
-  EXPECT_FALSE(live::is_run(kFolder + "story/explained.jsonl"));
-  EXPECT_EQ(lines_of(live::explain_run(sound).lookups), expected);
+  EXPECT_TRUE(is_run(sound));
+  EXPECT_FALSE(is_run(kFolder + "story/explained.jsonl"));
+  EXPECT_EQ(lines_of(explain_run(sound).lookups), expected);
 }
 
 TEST(Explain, TellsKeysOfARunApartAndWhoComputes) {
@@ -135,7 +135,7 @@ TEST(Explain, TellsKeysOfARunApartAndWhoComputes) {
 {"op":"lost","what":"the queue was full"}
 {"op":"request","req":"e","tokens":[1,2,5]}
 )");
-  const Explanations told = live::explain_run(file);
+  const Explanations told = explain_run(file);
   const std::vector<std::string> expected = {
       "3 a 0/3 never_computed: block 0 (tokens 0 to 1)",
       "5 b 0/3 pending: block 0 (tokens 0 to 1), by a",

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lenses are unpacked as their page does it, and every state is compared with what the subject
 // showed then.
-#include "properties/story/lens.h"
-
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
 #include <zlib.h>
@@ -21,9 +19,9 @@
 #include "properties/sources/random/cases.h"
 #include "properties/sources/traces/test_files.h"
 #include "properties/story/beside.h"
-#include "properties/story/live_story.h"
+#include "properties/story/event_frames.h"
 #include "properties/story/splices.h"
-#include "properties/story/watched.h"
+#include "properties/story/story.h"
 #include "reference/trace_state.h"
 
 namespace kvproof::properties {
@@ -187,16 +185,16 @@ class Page {
 };
 
 /// A run with its story and what the subject showed after each operation.
-struct ToldRun {
+struct ShownRun {
   std::shared_ptr<Story> story;
   std::vector<json> states;
 };
 
-ToldRun random_run(const char* row, std::uint64_t seed, std::size_t operations) {
-  ToldRun out;
+ShownRun random_run(const char* row, std::uint64_t seed, std::size_t operations) {
+  ShownRun out;
   const Configuration& configuration = *find_configuration(row);
   const CacheConfig config = draw_config(kDefaultProfile, configuration, seed);
-  const auto subject = with_story(config, reference::make_cache_manager(config), out.story);
+  const auto subject = with_story(config, {reference::make_cache_manager(config)}, out.story);
   Swarm swarm = usual_swarm();
   ChoiceStream stream(seed);
   const auto choices = stream.take(operations);
@@ -215,7 +213,7 @@ ToldRun random_run(const char* row, std::uint64_t seed, std::size_t operations) 
 TEST(Lens, EachDifferenceLeadsToTheStateThatFollowed) {
   std::map<std::string, int> seen;
   for (const char* row : {"full_host", "full_window_host", "prompt_tails", "full2_mamba2_align"}) {
-    const ToldRun run = random_run(row, 7, 1100);
+    const ShownRun run = random_run(row, 7, 1100);
     const auto lines = lines_of(*run.story);
     Page page(lines);
     ASSERT_EQ(page.head()["steps"], run.states.size());
@@ -230,8 +228,8 @@ TEST(Lens, EachDifferenceLeadsToTheStateThatFollowed) {
     }
   }
   for (const char* part :
-       {"f", "q",  "b",   "r", "l", "raw", "cp",   "hf",  "hq",       "hb",
-        "t", "ev", "out", "e", "h", "p",   "fork", "pin", "swap_out", "truncate"}) {
+       {"f",   "q",    "b",    "r",   "l", "raw", "cp", "hf",   "hq",  "hb",       "t",       "ev",
+        "out", "want", "need", "why", "e", "h",   "p",  "fork", "pin", "swap_out", "truncate"}) {
     EXPECT_GT(seen[part], 0) << part << " was not in any run";
   }
 }
@@ -256,7 +254,7 @@ TEST(Lens, ShowsWhatALiarShows) {
   Story story(config, before);
   KeyNumbers keys;
   const json expectation = expected(after, keys);
-  story.add_line("\"op\":{}", after);
+  story.add({.request = {}, .state = after, .transfers = {}, .event = "{}"});
   const auto lines = lines_of(story);
   Page page(lines);
   (void)page.next();
@@ -270,7 +268,7 @@ TEST(Lens, NamesAKeyByItsParentAndItsLastTokens) {
   config.hash_block_size = 2;
   config.groups = {{.block_size = 2}, {.block_size = 4}};
   std::shared_ptr<Story> story;
-  const auto subject = with_story(config, reference::make_cache_manager(config), story);
+  const auto subject = with_story(config, {reference::make_cache_manager(config)}, story);
   (void)subject->apply(op::Arrive{"r", {7, 8, 1000000, 2000000}});
   (void)subject->apply(op::Allocate{"r", {.new_tokens = 4}});
   const json head = lines_of(*story)[0];
@@ -297,11 +295,9 @@ TEST(Splices, LeadFromAnyQueueToAnyOther) {
 TEST(Lens, OfADoubleFreeNamesTheLawAndTheBlock) {
   const TemporaryFolder folder;
   const MakeSubject make = [](const CacheConfig& c) { return make_museum("B002", c); };
-  Failure failure{draw_config(kProfiles[0], *find_configuration("full"), 1),
-                  {op::Take{2}, op::Touch{{2}}, op::Release{{2, 2}}, op::Step{}},
-                  {},
-                  ""};
-  const auto found = run_trace(make, failure.config, failure.trace, {});
+  const auto found =
+      run_trace(make, draw_config(kProfiles[0], *find_configuration("full"), 1),
+                {{op::Take{2}, op::Touch{{2}}, op::Release{{2, 2}}, op::Step{}}}, {});
   ASSERT_TRUE(found.has_value());
   const Kept kept = keep_failure(*found, 1, folder.path(), show_all(make), "--audit");
   const fs::path page_path = folder.path() / "kvproof-failure-1.html";
@@ -313,6 +309,7 @@ TEST(Lens, OfADoubleFreeNamesTheLawAndTheBlock) {
   EXPECT_EQ(verdict["law"], "I2");
   EXPECT_EQ(verdict["step"], 2);
   EXPECT_EQ(verdict["blocks"], json::array({2})) << verdict;
+  EXPECT_EQ(verdict["right"], json({{2, 0, 0}}));
   EXPECT_EQ(verdict["sentence"], std::string(find_law("I2")->sentence));
   EXPECT_EQ(page.head()["open"], 2);
   EXPECT_EQ(page.head()["command"],
@@ -322,12 +319,49 @@ TEST(Lens, OfADoubleFreeNamesTheLawAndTheBlock) {
   EXPECT_EQ(std::ranges::count(twice, 2), 2);
 }
 
+CacheConfig eight_blocks() {
+  CacheConfig config;
+  config.num_blocks = 9;
+  config.max_model_len = 100;
+  config.hash_block_size = 4;
+  config.groups = {{.block_size = 4}};
+  return config;
+}
+
+TEST(Lens, ShowsWhatWouldHaveBeenRight) {
+  CacheConfig smaller = eight_blocks();
+  smaller.num_blocks = 4;  // it refuses what the pool of eight grants
+  std::shared_ptr<Story> story;
+  const auto subject = with_story(eight_blocks(), {reference::make_cache_manager(smaller)}, story);
+  const std::vector<TokenId> tokens(16, TokenId(1));
+  (void)subject->apply(op::Arrive{"r", tokens});
+  (void)subject->apply(op::Allocate{"r", {.new_tokens = 16}});
+  (void)subject->apply(op::Free{"r"});
+  const auto lines = lines_of(*story);
+  EXPECT_EQ(lines[2]["want"], 1);
+  EXPECT_TRUE(lines[3]["out"].is_null());
+  EXPECT_EQ(lines[3]["want"]["out"]["blocks"], json({{1, 2, 3, 4}}));
+  EXPECT_EQ(lines[3]["need"], json({4, 8}));
+  EXPECT_FALSE(lines[4].contains("want")) << "the model does not follow another history";
+}
+
+TEST(Lens, SaysWhatARefusedAllocationNeeds) {
+  std::shared_ptr<Story> story;
+  const auto subject =
+      with_story(eight_blocks(), {reference::make_cache_manager(eight_blocks())}, story);
+  (void)subject->apply(op::Arrive{"r", std::vector<TokenId>(16, TokenId(1))});
+  (void)subject->apply(op::Allocate{"r", {.new_tokens = 16, .reserved = 5}});
+  const auto lines = lines_of(*story);
+  EXPECT_EQ(lines[3]["x"], "r");
+  EXPECT_EQ(lines[3]["need"], json({9, 8}));
+}
+
 TEST(Lens, OfASubjectThatDiesEndsBeforeItsDeath) {
   const TemporaryFolder folder;
-  Failure failure{draw_config(kDefaultProfile, *find_configuration("full"), 1),
-                  {op::Take{1}, op::Take{1}},
-                  {"died"},
-                  "the process died"};
+  Failure failure;
+  failure.config = draw_config(kDefaultProfile, *find_configuration("full"), 1);
+  failure.trace = {op::Take{1}, op::Take{1}};
+  failure.add("died", "", "the process died");
   int performed = 0;
   const Show show = [&performed](const CacheConfig& config) {
     ++performed;
@@ -338,16 +372,16 @@ TEST(Lens, OfASubjectThatDiesEndsBeforeItsDeath) {
   EXPECT_EQ(performed, 1);
   const auto lines = lines_in(folder.path() / "a.html");
   EXPECT_EQ(lines[0]["hidden"], json::array({"the free queue"}));
-  EXPECT_EQ(lines.back()["raised"], "the process died");
+  EXPECT_EQ(lines.back()["raised"], "died: the process died");
   EXPECT_FALSE(lines.back().contains("f")) << "its state is unknown";
 }
 
 TEST(Lens, ThatCannotBeWrittenIsToldAndLeavesNothing) {
   const TemporaryFolder folder;
-  const Failure failure{draw_config(kDefaultProfile, *find_configuration("full"), 1),
-                        {op::Step{}},
-                        {"model"},
-                        "wrong"};
+  Failure failure;
+  failure.config = draw_config(kDefaultProfile, *find_configuration("full"), 1);
+  failure.trace = {op::Step{}};
+  failure.add("model", "", "wrong");
   const std::string said = write_lens_beside(folder.path() / "none" / "a.jsonl", failure,
                                              show_all(&reference::make_cache_manager));
   EXPECT_NE(said.find("there is no lens of it"), std::string::npos) << said;
@@ -375,13 +409,44 @@ TEST(Lens, OfARunShowsTablesAndNamesItsFindings) {
   EXPECT_EQ(page.state()["r"]["a"][2], json({{1, 2, 4}, {3, 5}})) << page.state();
 }
 
+TEST(Lens, OfARunSaysWhatASlotShouldHaveHeld) {
+  const TemporaryFolder folder;
+  const std::string run = folder.write(
+      "run.jsonl",
+      R"({"kvproof_run":1,"engine":"by hand","tiers":[{"name":"device","blocks":9},)"
+      R"({"name":"host","blocks":5}],"groups":[{"block_size":2},{"block_size":4,"state":true},)"
+      R"({"block_size":2,"window":4}],"null_block":true,"depth":1,"patience":4,"seed":1}
+{"op":"request","req":"a","tokens":[1,2,3]}
+{"op":"dispatch","step":0,"rows":[{"req":"a","start":2,"n":1,"tables":[[1,2],[3],[4,5]]}]}
+{"op":"run","step":0}
+)");
+  const json head = lines_of(*story_of_run(run))[0];
+  const json& groups = head["config"]["groups"];
+  EXPECT_EQ(head["config"]["num_host_blocks"], 5);
+  EXPECT_EQ(head["config"]["hash_block_size"], 2);
+  EXPECT_EQ(groups[1]["kind"], "mamba");
+  EXPECT_EQ(groups[1]["mode"], "all");
+  EXPECT_EQ(groups[2]["window"], 4);
+  ASSERT_EQ(head["verdicts"].size(), 3U) << "a state is read first, then each other group";
+  const json& state = head["verdicts"][0];
+  EXPECT_EQ(state["law"], "S13");
+  EXPECT_EQ(state["expected"], "the state of the first 2 tokens of a");
+  const json& content = head["verdicts"][1];
+  EXPECT_EQ(content["law"], "S1");
+  EXPECT_EQ(content["blocks"], json{1});
+  EXPECT_EQ(content["requests"], json{"a"});
+  EXPECT_EQ(content["expected"], "what a has at position 0, behind its own tokens before it");
+  EXPECT_EQ(content["found"], "nobody has written it\nline 3: put into a table");
+}
+
 TEST(Lens, KeepsTheLastStepsOfALongRun) {
   const CacheConfig config = draw_config(kDefaultProfile, *find_configuration("full"), 1);
   Story story(config, {});
   story.head["title"] = "long";
-  Snapshot state;
   const std::uint64_t steps = Story::kMostSteps + 1500;
-  for (std::uint64_t i = 0; i < steps; ++i) story.add_line("\"op\":" + std::to_string(i), state);
+  for (std::uint64_t i = 0; i < steps; ++i) {
+    story.add({.request = {}, .state = {}, .transfers = {}, .event = std::to_string(i)});
+  }
   story.add_verdict({"I2", "", "", ""});
   const std::string payload = story.payload();
   const json head = json::parse(payload.substr(0, payload.find('\n')));

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "properties/story/lens.h"
+#include "properties/story/story.h"
 
 namespace kvproof::properties {
 

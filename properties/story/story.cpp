@@ -2,8 +2,9 @@
 #include "properties/story/story.h"
 
 #include <algorithm>
-#include <set>
+#include <utility>
 
+#include "properties/laws/laws.h"
 #include "properties/story/splices.h"
 #include "reference/support/say.h"
 #include "reference/trace_json.h"
@@ -70,30 +71,45 @@ bool evicts(const PoolDifference& changed, const PoolState& before, const PoolSt
   });
 }
 
+/// The members of an answer: "out", unless it is nothing, and "ev".
+void add_answer(std::string& out, const Outcome& outcome) {
+  const std::string answer = to_json(outcome);  // {"out":...,"events":[...]}
+  const std::size_t events = std::min(answer.find(R"(,"events":[)"), answer.size() - 1);
+  if (!std::holds_alternative<std::monostate>(outcome.result)) {
+    member(out, "out", answer.substr(7, events - 7));
+  }
+  if (!outcome.events.empty()) {
+    member(out, "ev", answer.substr(events + 10, answer.size() - events - 11));
+  }
+}
+
 }  // namespace
 
-Story::Story(const CacheConfig& config, Snapshot first) : config_(config), now_(std::move(first)) {
+Story::Story(const CacheConfig& config, Snapshot first, std::unique_ptr<LookupExplainer> lookups)
+    : config_(config), now_(std::move(first)), lookups_(std::move(lookups)) {
+  const Frame none{
+      .request = [](const std::string&) { return std::nullopt; }, .state = now_, .transfers = {}};
   for (const PoolState* pool : std::initializer_list<const PoolState*>{&now_, &now_.host}) {
-    for (std::size_t b = 1; b < pool->blocks.size(); ++b) see_keys_of(*pool, BlockId(b), now_);
+    for (std::size_t b = 1; b < pool->blocks.size(); ++b) see_keys_of(*pool, BlockId(b), none);
   }
 }
 
 // ---- keys ----
 
-void Story::see_keys_of(const PoolState& pool, BlockId block, const Snapshot& state) {
+void Story::see_keys_of(const PoolState& pool, BlockId block, const Frame& frame) {
   const BlockState& b = pool.blocks[block];
   for_each_key(pool, block, [&](std::uint64_t key) {
-    see_key(key, b.group, b.hashed && key == b.key ? b.prefix_tokens : 0, state);
+    see_key(key, b.group, b.hashed && key == b.key ? b.prefix_tokens : 0, frame);
   });
 }
 
-void Story::see_key(std::uint64_t key, GroupId group, std::uint32_t tokens, const Snapshot& state) {
+void Story::see_key(std::uint64_t key, GroupId group, std::uint32_t tokens, const Frame& frame) {
   if (keys_(key) <= facts_.size()) return;
   KeyFacts& facts = facts_.emplace_back(KeyFacts{0, group, tokens, ""});
   const std::uint32_t unit = config_.hash_block_size;
   if (group >= config_.groups.size() || unit == 0) return;
   const std::uint32_t block_size = config_.groups[group].block_size;
-  for (const RequestState& r : state.requests) {
+  for (const RequestState& r : frame.state.requests) {
     std::size_t at = tokens / unit;  // hash units that the key covers
     if (at == 0)
       at = static_cast<std::size_t>(std::ranges::find(r.hashes, key) - r.hashes.begin()) + 1;
@@ -101,11 +117,11 @@ void Story::see_key(std::uint64_t key, GroupId group, std::uint32_t tokens, cons
     facts.tokens = static_cast<std::uint32_t>(at * unit);
     const std::uint32_t start = (facts.tokens - 1) / block_size * block_size;
     if (start >= unit) facts.parent = r.hashes[start / unit - 1];
-    const auto known = tokens_.find(r.name);
-    if (known == tokens_.end()) return;
-    for (std::size_t t = start; t < std::min<std::size_t>(facts.tokens, known->second.size());
-         ++t) {
-      facts.label += (facts.label.empty() ? "" : " ") + std::to_string(known->second[t]);
+    const auto known = frame.request(r.name);
+    if (!known) return;
+    const auto all = known->tokens;
+    for (std::size_t t = start; t < std::min<std::size_t>(facts.tokens, all.size()); ++t) {
+      facts.label += (facts.label.empty() ? "" : " ") + std::to_string(all[t]);
       if (facts.label.size() > 40) break;
     }
     if (facts.label.size() > 40) facts.label.replace(37, std::string::npos, "...");
@@ -167,9 +183,9 @@ std::string Story::frame() const {
   return R"({"F":{)" + out + "}}\n";
 }
 
-std::string Story::pool_changes(const Snapshot& after, const PoolDifference& changed, bool host) {
+std::string Story::pool_changes(const Frame& frame, const PoolDifference& changed, bool host) {
   const PoolState& was = host ? now_.host : now_;
-  const PoolState& now = host ? after.host : after;
+  const PoolState& now = host ? frame.state.host : frame.state;
   const std::string tier = host ? "h" : "";
   std::string out;
   if (changed.num_free) member(out, tier + "f", std::to_string(now.num_free));
@@ -181,17 +197,17 @@ std::string Story::pool_changes(const Snapshot& after, const PoolDifference& cha
   std::string blocks;
   for (const BlockId block : changed.blocks) {
     if (block >= now.blocks.size()) continue;
-    see_keys_of(now, block, after);
+    see_keys_of(now, block, frame);
     item(blocks, row(now, block));
   }
   if (!blocks.empty()) member(out, tier + "b", "[" + blocks + "]");
   return out;
 }
 
-std::string Story::changes(const StateDifference& changed, const Snapshot& after) {
+std::string Story::changes(const StateDifference& changed, const Frame& frame) {
   static const RequestState kNew;
-  std::string out = pool_changes(after, changed, false);
-  const std::string host = pool_changes(after, changed.host, true);
+  std::string out = pool_changes(frame, changed, false);
+  const std::string host = pool_changes(frame, changed.host, true);
   if (!host.empty()) item(out, host);
   std::string requests;
   for (const auto& [was, now] : changed.requests) {
@@ -210,21 +226,23 @@ std::string Story::changes(const StateDifference& changed, const Snapshot& after
                      (now != nullptr ? ids_json(now->blocks) : "null"));
   }
   if (!leases.empty()) member(out, "l", "{" + leases + "}");
-  if (changed.raw) member(out, "raw", ids_json(after.raw));
-  if (changed.copying) member(out, "cp", ids_json(after.copying));
+  if (changed.raw) member(out, "raw", ids_json(frame.state.raw));
+  if (changed.copying) member(out, "cp", ids_json(frame.state.copying));
   return out;
 }
 
 // ---- steps ----
 
-std::string Story::flags_of(const Operation& operation, const Result& result,
-                            const StateDifference& changed, const Snapshot& after) const {
+std::string Story::flags_of(const Frame& frame, const StateDifference& changed) const {
   std::string out;
+  const Operation& operation = *frame.operation;
+  const Result& result = frame.outcome->result;
   const auto* granted = std::get_if<Granted>(&result);
   const auto* decoded = std::get_if<Decoded>(&result);
   const auto* allocate = std::get_if<op::Allocate>(&operation);
   const bool takes = granted != nullptr || decoded != nullptr;
-  const bool evicted = evicts(changed, now_, after) || evicts(changed.host, now_.host, after.host);
+  const bool evicted =
+      evicts(changed, now_, frame.state) || evicts(changed.host, now_.host, frame.state.host);
   if (takes && evicted) out += 'e';
   if (granted != nullptr && allocate != nullptr) {
     const auto found = hits_.find(allocate->req);
@@ -241,95 +259,58 @@ std::string Story::flags_of(const Operation& operation, const Result& result,
   return out;
 }
 
-void Story::learn(const Operation& operation, const Result& result) {
-  if (is_undone(result)) return;
-  if (const auto* arrive = std::get_if<op::Arrive>(&operation))
-    tokens_[arrive->req] = arrive->tokens;
-  if (const auto* append = std::get_if<op::Append>(&operation))
-    add_tokens(append->req, append->tokens);
-  if (const auto* fork = std::get_if<op::Fork>(&operation))
-    tokens_[fork->child] = tokens_[fork->req];
-  if (const auto* finish = std::get_if<op::Finish>(&operation)) {
-    tokens_[finish->req] = {};  // its name stays known
-    hits_.erase(finish->req);
+std::string Story::members_of(const Frame& frame, const StateDifference& changed) {
+  std::string out;
+  member(out, "op",
+         frame.operation != nullptr ? to_json(*frame.operation) : std::string(frame.event));
+  if (!frame.raised.empty()) member(out, "raised", dump(frame.raised));
+  if (frame.outcome == nullptr) return out;
+  add_answer(out, *frame.outcome);
+  if (const auto& [right, model, need, same] = frame.expected; right != nullptr) {
+    std::string answer;
+    if (!same) add_answer(answer, *right);
+    member(out, "want", same ? "1" : "{" + answer + "}");
+    if (need) member(out, "need", say("[", need->blocks, ",", need->free, "]"));
   }
-  if (const auto* decode = std::get_if<op::Decode>(&operation)) {
-    for (std::size_t i = 0; i < decode->reqs.size(); ++i) {
-      add_tokens(decode->reqs[i], {decode->tokens[i]});
-    }
+  const std::string flags = flags_of(frame, changed);
+  if (!flags.empty()) member(out, "x", "\"" + flags + "\"");
+  if (std::holds_alternative<op::Finish>(*frame.operation))
+    hits_.erase(request_of(*frame.operation));
+  if (const auto* hit = std::get_if<Hit>(&frame.outcome->result)) {
+    hits_[request_of(*frame.operation)] = hit->hit_tokens;
   }
-  if (const auto* hit = std::get_if<Hit>(&result)) hits_[request_of(operation)] = hit->hit_tokens;
+  return out;
 }
 
-void Story::add_tokens(const std::string& req, const std::vector<TokenId>& tokens) {
-  auto& all = tokens_[req];
-  all.insert(all.end(), tokens.begin(), tokens.end());
-}
-
-void Story::learn_transfer(const Operation& operation, const Result& result) {
-  const auto* granted = std::get_if<Granted>(&result);
-  const auto* out = std::get_if<op::SwapOut>(&operation);
-  const auto* in = std::get_if<op::SwapIn>(&operation);
-  if (granted != nullptr && (out != nullptr || in != nullptr)) {
-    std::string pairs;
-    for (const auto& [from, to] : granted->copies) {
-      item(pairs, out != nullptr ? ids_json({from, to}) : ids_json({to, from}));
-    }
-    const std::string& name = out != nullptr ? out->transfer : in->transfer;
-    transfers_[name] = "[" + dump(name) + ",[" + pairs + "]]";
-  }
-  const auto* complete = std::get_if<op::Complete>(&operation);
-  if (complete != nullptr && !is_undone(result)) transfers_.erase(complete->transfer);
-  std::string all;
-  for (const auto& [name, json] : transfers_) item(all, json);
-  set("t", "[" + all + "]");
-}
-
-void Story::add(const Operation& operation, const Outcome& outcome, Snapshot& after) {
-  std::string members;
-  member(members, "op", to_json(operation));
-  const std::string answer = to_json(outcome);  // {"out":...,"events":[...]}
-  const std::size_t events = std::min(answer.find(R"(,"events":[)"), answer.size() - 1);
-  if (!std::holds_alternative<std::monostate>(outcome.result)) {
-    member(members, "out", answer.substr(7, events - 7));
-  }
-  if (!outcome.events.empty()) {
-    member(members, "ev", answer.substr(events + 10, answer.size() - events - 11));
-  }
-  learn(operation, outcome.result);
-  const StateDifference changed = difference_of(now_, after);
-  const std::string flags = flags_of(operation, outcome.result, changed, after);
-  if (!flags.empty()) member(members, "x", "\"" + flags + "\"");
-  append(std::move(members), changed, after);
-  learn_transfer(operation, outcome.result);
-}
-
-void Story::add_unanswered(const Operation& operation, std::string_view why) {
-  std::string members;
-  member(members, "op", to_json(operation));
-  member(members, "raised", dump(why));
-  Snapshot same = now_;
-  add_line(std::move(members), same);
-}
-
-void Story::add_line(std::string members, Snapshot& after) {
-  append(std::move(members), difference_of(now_, after), after);
-}
-
-void Story::append(std::string members, const StateDifference& changed, Snapshot& after) {
+void Story::add(const Frame& frame) {
+  if (lookups_) lookups_->take(frame);
+  if (!frame.complete) return;
   if (!chunks_.empty()) chunks_.back() += line_ + "}\n";
   if (steps_ % kFrame == 0) {
-    chunks_.push_back(frame());
+    chunks_.push_back(this->frame());
     if (chunks_.size() > kMostSteps / kFrame) {
       chunks_.pop_front();
       dropped_ += kFrame;
     }
   }
-  line_ = "{" + std::move(members);
-  const std::string text = changes(changed, after);
+  const StateDifference changed = difference_of(now_, frame.state);
+  line_ = "{" + members_of(frame, changed);
+  const std::string text = changes(changed, frame);
   if (!text.empty()) line_ += "," + text;
-  std::swap(now_, after);
+  now_ = frame.state;
+  if (frame.expected.model) model_ = frame.expected.model;
   ++steps_;
+  std::string transfers;
+  for (const auto& [name, pairs] : frame.transfers) item(transfers, dump(Json{name, pairs}));
+  set("t", "[" + transfers + "]");
+  if (!lookups_ || lookups_->explained.empty()) return;
+  std::string why;
+  for (const Explained& e : std::exchange(lookups_->explained, {})) {
+    why += say(why.empty() ? "" : " ", e.request, ": ", e.hit, " of ", e.tokens, " tokens hit; ",
+               kCauses[static_cast<std::size_t>(e.cause)].words, e.why.empty() ? "" : ": ", e.why,
+               ".");
+  }
+  amend("why", dump(why));
 }
 
 void Story::amend(const std::string& name, const std::string& value) {
@@ -344,15 +325,58 @@ void Story::set(const std::string& name, const std::string& value) {
 }
 
 void Story::add_verdict(const LensVerdict& verdict, std::optional<std::uint64_t> step) {
-  std::set<std::uint32_t> blocks(verdict.about.blocks.begin(), verdict.about.blocks.end());
   const std::uint64_t last = steps_ == 0 ? 0 : steps_ - 1;
+  Snapshot right;
+  if (model_ && !step) model_->observe(right);
+  Json rows = Json::array();
+  for (const BlockId block : verdict.about.blocks) {
+    if (block == kNullBlock || block >= right.blocks.size()) continue;
+    const BlockState& b = right.blocks[block];
+    rows.push_back({std::uint32_t{block}, b.ref_cnt, b.hashed ? b.prefix_tokens : 0});
+  }
   verdicts_.push_back({{"step", step.value_or(last)},
                        {"law", verdict.law},
                        {"name", verdict.name},
                        {"sentence", verdict.sentence},
                        {"says", verdict.says},
-                       {"blocks", blocks},
-                       {"requests", verdict.about.requests}});
+                       {"blocks", Json::parse(ids_json(verdict.about.blocks))},
+                       {"requests", verdict.about.requests},
+                       {"right", rows},
+                       {"expected", verdict.expected},
+                       {"found", verdict.found}});
+}
+
+void Story::add_verdicts(const Broken& broken) {
+  for (std::size_t i = 0; i < broken.breaches.size(); ++i) {
+    LensVerdict verdict{.law = broken.breaches[i], .says = broken.text};
+    if (i < broken.said.size()) verdict.about = broken.said[i].about;
+    if (const Law* law = find_law(verdict.law)) {
+      verdict.name = law->name;
+      verdict.sentence = law->sentence;
+      if (i < broken.said.size()) verdict.says = broken.said[i];
+    }
+    add_verdict(verdict);
+  }
+}
+
+void Story::describe(const TraceHeader& header, const std::string& source, Parts shown,
+                     const std::string& command) {
+  auto hidden = Json::array();
+  for (const Part part : {kIds, kQueue, kReferences, kCached, kKeys, kProgress, kHost}) {
+    const bool there = part != kHost || header.config.num_host_blocks > 0;
+    if ((shown & part) == 0 && there) hidden.push_back(names_of(part));
+  }
+  const auto config = Json::parse(to_json(header));
+  head.update({{"title", header.name.empty() ? source : header.name + ", " + source},
+               {"source", source},
+               {"subject", header.subject},
+               {"profile", header.config.profile.name},
+               {"config", config["config"]},
+               {"command", command},
+               {"hidden", hidden},
+               {"difference", nullptr},
+               {"scene", ""},
+               {"live", false}});
 }
 
 // ---- the page ----

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a lens shows: the states of a run as differences, in the lines that page/lens.js reads.
+// What a lens shows: the frames of a history as differences of states, in the lines that
+// page/lens.js reads, and the page around them.
 //
 // Format:  README.md. A line of a step holds what the operation changed; before every
 //          kFrame-th step stands the whole state, so that any step is near to one.
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -16,23 +18,27 @@
 #include <unordered_map>
 #include <vector>
 
+#include "properties/caller/promises.h"
+#include "properties/laws/violation.h"
+#include "properties/story/frame.h"
 #include "properties/story/key_numbers.h"
+#include "properties/story/lookups.h"
 #include "properties/story/state_difference.h"
 #include "reference/config.h"
-#include "reference/operations.h"
-#include "reference/outcomes.h"
 #include "reference/snapshot.h"
-#include "reference/support/say.h"
+#include "reference/trace_json.h"
 
 namespace kvproof::properties {
 
 /// A law that broke, or another oracle's objection.
 struct LensVerdict {
   std::string law;
-  std::string name;
-  std::string sentence;
-  std::string says;
+  std::string name = {};
+  std::string sentence = {};
+  std::string says = {};
   Topic about = {};
+  std::string expected = {};  // what a slot should have held, in words
+  std::string found = {};     // and who wrote what it held
 };
 
 class Story {
@@ -41,26 +47,25 @@ class Story {
   static constexpr std::uint64_t kMostSteps = 200'000;  // that are shown
 
   /// @param first the state before the first step
-  Story(const CacheConfig& config, Snapshot first);
+  /// @param lookups what explains them; null: the states show too little
+  Story(const CacheConfig& config, Snapshot first, std::unique_ptr<LookupExplainer> lookups = {});
 
-  /// @param after the state then; what is left in its place means nothing
-  void add(const Operation& operation, const Outcome& outcome, Snapshot& after);
-  /// An operation that was not answered.
-  void add_unanswered(const Operation& operation, std::string_view why);
-  /// A step as text: members of its line, without what changed.
-  void add_line(std::string members, Snapshot& after);
+  void add(const Frame& frame);
+
+  /// Says in the head what it is of. @param command runs the trace again; empty: there is none
+  void describe(const TraceHeader& header, const std::string& source, Parts shown,
+                const std::string& command);
 
   /// Adds a member to the line of the last step. @param value JSON
   void amend(const std::string& member, const std::string& value);
   /// The same for what lasts until it is set again, as the transfers in flight do ("t").
   void set(const std::string& member, const std::string& value);
-  /// Tokens that follow those of a request, by which its keys are labelled.
-  void add_tokens(const std::string& req, const std::vector<TokenId>& tokens);
-  void cut_tokens(const std::string& req, std::size_t length) { tokens_[req].resize(length); }
-
   /// Of the last step, or of an earlier one.
   void add_verdict(const LensVerdict& verdict, std::optional<std::uint64_t> step = {});
+  /// A verdict for each oracle that objected to the last step.
+  void add_verdicts(const Broken& broken);
 
+  [[nodiscard]] const Snapshot& last() const { return now_; }  // state
   [[nodiscard]] std::uint64_t steps() const { return steps_; }
   [[nodiscard]] std::uint64_t shown() const { return steps_ - dropped_; }  // the last of these
 
@@ -79,34 +84,34 @@ class Story {
     std::string label;
   };
 
-  void learn(const Operation& operation, const Result& result);
-  void learn_transfer(const Operation& operation, const Result& result);
-  void see_keys_of(const PoolState& pool, BlockId block, const Snapshot& state);
-  void see_key(std::uint64_t key, GroupId group, std::uint32_t tokens, const Snapshot& state);
-  [[nodiscard]] std::string flags_of(const Operation& operation, const Result& result,
-                                     const StateDifference& changed, const Snapshot& after) const;
+  void see_keys_of(const PoolState& pool, BlockId block, const Frame& frame);
+  void see_key(std::uint64_t key, GroupId group, std::uint32_t tokens, const Frame& frame);
+  [[nodiscard]] std::string flags_of(const Frame& frame, const StateDifference& changed) const;
+  [[nodiscard]] std::string members_of(const Frame& frame, const StateDifference& changed);
   [[nodiscard]] std::string row(const PoolState& pool, BlockId block) const;
   [[nodiscard]] std::string rows(const PoolState& pool) const;
   [[nodiscard]] std::string frame() const;
-  [[nodiscard]] std::string pool_changes(const Snapshot& after, const PoolDifference& changed,
+  [[nodiscard]] std::string pool_changes(const Frame& frame, const PoolDifference& changed,
                                          bool host);
-  [[nodiscard]] std::string changes(const StateDifference& changed, const Snapshot& after);
-  void append(std::string members, const StateDifference& changed, Snapshot& after);
+  [[nodiscard]] std::string changes(const StateDifference& changed, const Frame& frame);
   [[nodiscard]] nlohmann::ordered_json whole_head() const;
 
   CacheConfig config_;
   Snapshot now_;
   KeyNumbers keys_;
-  std::vector<KeyFacts> facts_;                                   // of each key, by its number - 1
-  std::unordered_map<std::string, std::vector<TokenId>> tokens_;  // of requests
-  std::unordered_map<std::string, std::uint32_t> hits_;           // of the last lookup [tokens]
-  std::map<std::string, std::string> transfers_;                  // in flight: pairs of blocks
-  std::map<std::string, std::string> set_;                        // what lasts
+  std::unique_ptr<LookupExplainer> lookups_;
+  std::shared_ptr<const reference::CacheManager> model_;  // null: it is not known what is right
+  std::vector<KeyFacts> facts_;                           // of each key, by its number - 1
+  std::unordered_map<std::string, std::uint32_t> hits_;   // of the last lookup [tokens]
+  std::map<std::string, std::string> set_;                // what lasts
   std::deque<std::string> chunks_;  // lines of kFrame steps, each behind its frame
   std::string line_;                // the last step, without its end
   std::uint64_t steps_ = 0;
   std::uint64_t dropped_ = 0;  // of these
   nlohmann::ordered_json verdicts_ = nlohmann::ordered_json::array();
 };
+
+/// The page: one file that needs nothing else. It unpacks the lines of the story itself.
+[[nodiscard]] std::string lens_page(const Story& story);
 
 }  // namespace kvproof::properties
