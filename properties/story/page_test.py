@@ -227,13 +227,48 @@ class PageTest(unittest.TestCase):
     def test_reading_why_the_third_request_did_not_hit(self):
         page = self.open(self.lens("--scene=eviction"), 22)
         self.assertIn("prefix of c", read(page, "#words"))
-        why = read(page, ".why")
-        self.assertRegex(why, "0 tokens hit, 16 could have. Key A, of tokens 1 2 3 4, was in the "
-                         "index and was evicted from block 1 by operation 18: Slots are allocated")
+        self.assertRegex(read(page, ".why"), r"c: 0 of 17 tokens hit; evicted: block 0 \(tokens 0 "
+                         r"to 3\) at operation 18 for \w+, \d+ blocks after its last use")
         page.evaluate("kvproofLens.goto(18)")
         self.assertIn("content of block 1 removed", read(page, "#answer"))
         page.evaluate("kvproofLens.goto(27)")
-        self.assertIn("All that can hit has hit", read(page, ".why"))
+        self.assertIn("last-token rule: no more than", read(page, ".why"))
+
+    def test_reading_what_would_have_been_right(self):
+        page = self.open(self.lens("--scene=eviction"), 28)
+        answer = read(page, "#answer")
+        self.assertIn("granted, with block 8; 5 blocks are needed, 8 are free", answer)
+        self.assertIn("Right: the model answers the same", answer)
+        long = [{**TWO_OWNERS[0], "tokens": list(range(48))}, {**TWO_OWNERS[1], "new_tokens": 48}]
+        refused = self.open(self.lens(self.trace(long, name="refused")), 1)
+        self.assertIn("refused: too few blocks are free; 12 blocks are needed, 11 are free",
+                      read(refused, "#answer"))
+        self.assertEqual(page.locator(".differs").count(), 0)
+        path = self.lens("properties/sources/regressions/stale-hit.jsonl")
+        for width, scheme in ((1280, "light"), (390, "dark")):
+            page = self.open(path, width=width, scheme=scheme, picture="right")
+            self.assertIn("Right would be", read(page, ".differs"))
+
+    def test_list_of_operations(self):
+        page = self.open(self.lens("--scene=eviction"), 20, picture="list")
+        rows = page.locator("#list [role=option]")
+        self.assertTrue(page.locator("#row20[aria-selected=true]").is_visible())
+        self.assertTrue(4 <= rows.count() <= 12, rows.count())
+        page.locator("#list").evaluate("e => { e.scrollTop = 0; }")
+        page.locator("#row2").click()
+        self.assertEqual(at(page), 2)
+        page.locator("#list").focus()
+        for key, want in (("ArrowDown", 3), ("ArrowUp", 2), ("PageDown", 8), ("End", 29)):
+            page.keyboard.press(key)
+            self.assertEqual(at(page), want, key)
+            chosen = page.locator(f"#row{want}")
+            self.assertEqual(chosen.get_attribute("aria-selected"), "true", key)
+            self.assertTrue(chosen.is_visible(), key)
+        page = self.open(self.lens("--scene=eviction"), 20, 390, "dark", "list")
+        self.assertFalse(page.locator("#list").is_visible())
+        page.locator("#operations summary").click()
+        page.locator("#row20").wait_for()  # it is drawn when the list has opened
+        self.check_fits(page, "list")
 
     def test_other_runs(self):
         page = self.open(self.lens("properties/shadow/runs/sound.jsonl"), 20, 390, picture="live")

@@ -49,9 +49,6 @@ class Story {
     this.hits = new Map();
     for (let n = 0; n < steps; ++n) if (this.flag(n) & (FLAGS.h | FLAGS.p)) this.noteHit(n);
     this.cache = /** @type {Map<number, State>} */ (new Map());
-    /** @type {Map<number, number[]>} the keys that follow each key */
-    this.children = new Map();
-    this.head.keys.forEach(([parent], i) => into(this.children, parent, i + 1));
   }
 
   /** Finds the lines, their flags, and those with members that few lines have, without parsing. */
@@ -315,80 +312,12 @@ function eventText(e) {
   return e.blocks.length ? `published ${blocks(e.blocks.map(b => b[0]))}` : '';
 }
 
-// ---- Why a lookup found no more ----------------------------------------------------------------
-
 /** The tokens [from, to) that a group reads when the next one is computed. */
 function reads(/** @type {Group} */ {kind, window = 1, chunk = 1}, computed) {
   const from = kind === 'sliding_window' ? computed - window + 1 : kind === 'mamba' ? computed - 1 :
     kind === 'chunked_local' ? computed - computed % chunk : 0;
   return [Math.max(0, from), computed];
 }
-/** The tokens of a request that arrived lately. @returns {?number[]} */
-function tokensOf(name, n) {
-  for (let m = n, behind = []; m >= Math.max(0, n - 3000); --m) {
-    const text = story.text(story.lineOf(m));
-    if (!text.includes(JSON.stringify(name))) continue;
-    const {op} = JSON.parse(text);
-    if (op.child === name || (op.reqs || []).includes(name)) return null;
-    if (op.req === name && op.tokens instanceof Array) behind = [...op.tokens, ...behind];
-    if (op.req === name && op.op === 'arrive') return behind;
-  }
-  return null;
-}
-/** The operation that took a key from the index, and the block that had it. */
-function evictionOf(key, g, n) {
-  const tokens = story.head.keys[key - 1][2];
-  for (let m = n, tried = 0; m >= 0 && tried < 20; --m) {
-    if ((story.flag(m) & FLAGS.e) === 0) continue;
-    const {op, ev = []} = story.step(m);
-    for (const e of ev) {
-      if (e.type !== 'removed' || e.group !== g || (tokens && e.prefix !== tokens)) continue;
-      ++tried;
-      const had = keysOf(story.state(m - 1).b[e.block]).includes(key);
-      if (had) return ` and was evicted from block ${e.block} by ${numbered(m)}: ${wordsOf(op)}`;
-    }
-  }
-  return ' once, and is not any more.';
-}
-const labelOf = key => story.head.keys[key - 1][3].replace(/(…|\.\.\.)$/, '');
-
-/** In each group the first block that the next longer hit would need, and why it is not there. */
-function why(n, /** @type {Step} */ {op, out}, /** @type {State} */ state) {
-  const {config} = story.head, sizes = story.groups.map(group => group.block_size);
-  if (!op || op.op !== 'lookup' || !out || out.hit_tokens === undefined) return '';
-  if (!config.enable_caching) return 'The prefix cache is off.';
-  const tokens = tokensOf(op.req, n), align = config.scheduler_block_size || Math.max(...sizes);
-  if (!tokens) return '';
-  const most = Math.floor((op.max_tokens ?? tokens.length - 1) / align) * align;
-  if (out.hit_tokens >= most) {
-    return `All that can hit has hit: the last token is always computed, and a hit ends on a ` +
-      `multiple of ${align} tokens.`;
-  }
-  const end = out.hit_tokens + align, start = `${out.hit_tokens} tokens hit, ${most} could have. `;
-  for (let g = 0; g < sizes.length; ++g) {
-    const held = new Set(state.b.filter(b => b[3] === g).flatMap(keysOf));
-    const first = Math.floor(reads(story.groups[g], end)[0] / sizes[g]);
-    for (let i = 0, parent = 0; i < end / sizes[g]; ++i) {
-      const own = tokens.slice(i * sizes[g], (i + 1) * sizes[g]).join(' ');
-      const keys = story.children.get(parent) || [];
-      const key = keys.find(k => labelOf(k) !== '' && own.startsWith(labelOf(k))) || 0;
-      const where = sizes.length > 1 ? ` in group ${g}` : '', near = keys.filter(k => held.has(k));
-      if (i >= first && key && !held.has(key)) {
-        return `${start}Key ${keyName(key)}, of tokens ${own}, was in the index${where}` +
-          evictionOf(key, g, n);
-      }
-      if (i >= first && !key) {
-        return `${start}Nothing with the tokens ${own} was ever published${where}` +
-          (parent ? ` behind key ${keyName(parent)}` : ' at the start') +
-          (near.length ? `; what is there goes on with ${labelOf(near[0])}.` : '.');
-      }
-      parent = key;
-    }
-  }
-  return `${start}The keys of the next tokens are there, but with another salt, adapter or ` +
-    'image, or not to be used yet.';
-}
-
 // ---- Drawing -----------------------------------------------------------------------------------
 
 /** Writes HTML into an element, unless it is there already. */
@@ -657,11 +586,28 @@ function drawOperation(/** @type {View} */ view) {
   $('say').textContent = line.say || '';
   put($('words'), esc(op ? wordsOf(op) : 'The start: nothing has happened yet.'));
   put($('answer'), !op ? '' :
-    row('Answer', line.raised ? `an exception: ${line.raised}` : answerText(op.op, line.out)) +
+    row('Answer', line.raised ? `an exception: ${line.raised}` : answerText(op.op, line.out) +
+      needText(line.need)) + rightText(line, row) +
     (rec === 1 ? row('Recorded', 'the same') : rec ? row('Recorded, and different',
       rec.raised || answerText(op.op, rec.out) || 'no answer', 'differs') : '') +
     row('Announced', (line.ev || []).map(eventText).filter(Boolean).join('; ')) +
-    row('Changed', changedText(view)) + row('Why not more', why(n, line, view.old), 'why'));
+    row('Changed', changedText(view)) + row('Lookup', line.why, 'why'));
+}
+/** How many blocks an allocation takes from the free queue, and how many there are. */
+function needText(need) {
+  if (!need) return '';
+  return need[0] > story.head.config.num_blocks ?
+    '; a state that it needs is computed in this step' : `; ${count(need[0], 'block')} ${
+      need[0] === 1 ? 'is' : 'are'} needed, ${need[1]} ${need[1] === 1 ? 'is' : 'are'} free`;
+}
+/** What would have been right, by the model. */
+function rightText({op, out, want}, row) {
+  if (!want || want === 1) {
+    return want && answerText(op.op, out) ? row('Right', 'the model answers the same') : '';
+  }
+  const events = (list = []) => list.map(eventText).filter(Boolean).join('; ');
+  return row('Right would be', [answerText(op.op, want.out) || 'no answer', events(want.ev)]
+      .filter(Boolean).join('; '), 'differs');
 }
 /** Two lines for each block of a verdict, before and after. */
 function blocksOf(/** @type {Verdict} */ v) {
@@ -672,8 +618,11 @@ function blocksOf(/** @type {Verdict} */ v) {
       esc(blockText(states[side].b[id], owners))}${
       place < 0 ? '' : `  at place ${place} of the free queue`}</dd>`;
   };
+  const right = id => (v.right || []).filter(row => row[0] === id).map(([, refs, tokens]) =>
+    `<dt>block ${id} by the model</dt><dd>${esc(`refs ${refs}${tokens ? `  a key of ${tokens} tokens` :
+      ''}`)}</dd>`).join('');
   return (v.blocks || []).slice(0, 6).filter(id => states[0].b[id])
-      .map(id => line(id, 0) + line(id, 1)).join('');
+      .map(id => line(id, 0) + line(id, 1) + right(id)).join('');
 }
 /** What is drawn once: the title, the laws that broke, the first difference, what is not shown. */
 function drawHead() {
@@ -686,7 +635,9 @@ function drawHead() {
   const box = (name, inside) => `<section class="verdict"><h2>${esc(name)}</h2>${inside}</section>`;
   const link = n => `<a href="#op=${n}">${numbered(n)}</a>`;
   const boxes = (verdicts || []).map(v => box(`${v.law}: ${v.name}`, `<p>${esc(v.sentence)}</p>` +
-    `<p><b>Broken by ${link(v.step)}:</b> ${esc(v.says)}</p><dl>${blocksOf(v)}</dl>`));
+    `<p><b>Broken by ${link(v.step)}:</b> ${esc(v.says)}</p><dl>${blocksOf(v)}` +
+    ['expected', 'found'].map(name => v[name] ? `<dt>${name}</dt><dd>${esc(v[name])}</dd>` : '')
+        .join('') + '</dl>'));
   if (difference) {
     const {step, what, recorded, ours} = difference;
     boxes.push(box('The recording differs', `<p>At ${link(step)}: ${esc(what)}.</p><dl>` +
@@ -696,6 +647,35 @@ function drawHead() {
     (command ? `<p class="note">To replay it: <code>${esc(command)}</code></p>` : ''));
   put($('hidden'), hidden.length === 0 ? '' : '<h2>Not shown</h2><p>The subject does not show ' +
     `${esc(list(hidden))}. The parts of this page that need it are left out.</p>`);
+}
+
+// ---- The list of operations
+
+const ROW = 24;  // [px] high, as in lens.css
+/** Draws the rows that can be seen, the current one among them if it has changed. */
+function drawList(/** @type {boolean} */ follow) {
+  const place = $('list'), {steps, verdicts = []} = story.head, top = (at + 1) * ROW;
+  if (!place.offsetParent) return;
+  if (follow && (top < place.scrollTop || top + ROW > place.scrollTop + place.clientHeight)) {
+    place.scrollTop = top - (place.clientHeight - ROW) / 2;
+  }
+  const first = Math.floor(place.scrollTop / ROW) - 1;
+  const many = Math.ceil(place.clientHeight / ROW) + 1;
+  const row = n => {
+    const {op, want, rec} = story.step(n), flag = story.flag(n);
+    const signs = [...verdicts.filter(v => v.step === n).map(v => `! ${v.law}`),
+      (want || 1) !== 1 || (rec || 1) !== 1 ? 'differs' : '',
+      ...JUMPS.filter(([key]) => flag & FLAGS[key]).map(([, name]) => name)].filter(Boolean);
+    return `<div role="option" id="row${n}" data-step="${n}" aria-selected="${n === at}" ` +
+      `style="top:${(n + 1) * ROW}px"><b>${n < 0 ? '' : story.head.live ? n + 2 : n}</b> ` +
+      `${signs.length ? `<i>${esc(signs.join(', '))}:</i> ` : ''}${
+        esc(op ? wordsOf(op) : 'The start')}` +
+      '</div>';
+  };
+  const shown = Array.from({length: many}, (_, i) => first + i).filter(n => n >= -1 && n < steps);
+  $('rows').style.height = `${(steps + 1) * ROW}px`;
+  put($('rows'), shown.map(row).join(''));
+  place.setAttribute('aria-activedescendant', `row${at}`);
 }
 
 // ---- The view and its controls -----------------------------------------------------------------
@@ -728,6 +708,7 @@ function draw() {
   $('previous').disabled = at < 0;
   $('next').disabled = at >= story.head.steps - 1;
   drawJumps();
+  drawList(true);
   if (focus?.block && document.activeElement === document.body) {  // its cell was made anew
     /** @type {any} */ (document.querySelector(`#pool [data-block="${focus.block}"]`))?.focus();
   }
@@ -804,6 +785,11 @@ function onKey(/** @type {any} */ event) {
     ArrowLeft: () => goto(at - stride), Home: () => goto(-1), End: () => goto(Infinity),
     b: toggleBefore, ' ': () => play(!playing), Escape: () => choose({}),
     '?': () => $('help').showModal()});
+  if (target.matches('#list')) {
+    const page = Math.floor(target.clientHeight / ROW) - 1;
+    for (const [name, way] of Object.entries({ArrowUp: -1, ArrowDown: 1, PageUp: -page,
+      PageDown: page})) actions[name] = () => goto(at + way);
+  }
   for (const letter of 'ehrpc') {
     actions[letter] = () => jumpTo(letter, 1);
     actions[letter.toUpperCase()] = () => jumpTo(letter, -1);
@@ -814,7 +800,9 @@ function onKey(/** @type {any} */ event) {
   if (inPool) moveFocus(target, key); else actions[key]();
 }
 function onClick(/** @type {any} */ event) {
-  const {block = '0', request, jump, way} = event.target.closest('button')?.dataset || {};
+  const {block = '0', request, jump, way, step} =
+    event.target.closest('button, [role=option]')?.dataset || {};
+  if (step) goto(Number(step));
   if (jump) jumpTo(jump, Number(way));
   if (block !== '0') choose({block: Number(block)});
   if (request !== undefined) choose({request});
@@ -833,7 +821,9 @@ function listen() {
   const clicks = {previous: () => goto(at - 1), next: () => goto(at + 1), before: toggleBefore,
     play: () => play(!playing), ask: () => $('help').showModal()};
   for (const [id, action] of Object.entries(clicks)) $(id).addEventListener('click', action);
-  $('text').addEventListener('toggle', draw);
+  for (const id of ['text', 'operations']) $(id).addEventListener('toggle', draw);
+  $('operations').open = window.innerWidth > 860;
+  $('list').addEventListener('scroll', () => drawList(false));
   document.addEventListener('keydown', onKey);
   document.addEventListener('click', onClick);
   document.addEventListener('mouseover', onOver);
