@@ -56,16 +56,16 @@ std::string text_of(Verdict verdict) { return std::string(name_of(verdict)); }
 /// The verdict on the i-th law, and its reason.
 std::pair<Verdict, std::string> law_verdict(const CheckReport& report, std::size_t i) {
   const LawReport& law = report.laws[i];
-  if (law.broken) {
+  if (law.reported > 0) {
     const auto& [id, name] = std::tie(properties::kLaws[i].id, properties::kLaws[i].name);
     const auto finding = std::ranges::find_if(
         report.findings, [&](const auto& each) { return each.failure.names(id); });
-    return {law.known ? Verdict::known : Verdict::broken,
+    return {law.known == law.reported ? Verdict::known : Verdict::broken,
             say(id, " ", name, ": ", finding->failure.said_by(id))};
   }
   if (!law.demanded) return {Verdict::not_applicable, law.left_out};
-  if (law.checked == 0 && law.promised) return {Verdict::cannot_tell, "never evaluated"};
-  if (law.checked == 0) return {Verdict::not_evaluated, "no run was about it"};
+  if (law.evaluated == 0 && law.promised) return {Verdict::cannot_tell, "never evaluated"};
+  if (law.evaluated == 0) return {Verdict::not_evaluated, "no run was about it"};
   return {Verdict::holds, law.left_out.empty() ? "" : "in part not demanded: " + law.left_out};
 }
 
@@ -226,9 +226,9 @@ void Rows::add_laws() {
                       {"name", std::string(properties::kLaws[i].name)},
                       {"verdict", text_of(verdict)},
                       {"reason", reason}},
-                     {{"evaluated", metric(law.checked)},
+                     {{"evaluated", metric(law.evaluated)},
                       {"suspended", metric(law.suspended)},
-                      {"exempted", metric(law.worded)},
+                      {"exempted", metric(law.exempted)},
                       {"partly", metric(verdict == Verdict::holds && !reason.empty() ? 1 : 0)}}});
   }
 }
@@ -279,7 +279,7 @@ void Rows::add_whole() {
   const properties::FailureReport* first = report.failure();
   std::uint64_t runs = 0, exempted = 0, declined = 0;
   for (const RunReport& run : report.runs) runs += run.runs;
-  for (const LawReport& law : report.laws) exempted += law.worded;
+  for (const LawReport& law : report.laws) exempted += law.exempted;
   for (const std::uint64_t times : report.counts.declined) declined += times;
   Result row{
       "check",
@@ -299,7 +299,7 @@ void Rows::add_whole() {
        {"runs", metric(runs)},
        {"declined", metric(declined)},
        {"errors", metric(report.errors.count)},
-       {"laws_evaluated", metric(report.laws_spoke())},
+       {"laws_evaluated", metric(report.laws_evaluated())},
        {"laws", metric(report.laws.size())},
        {"configurations", metric(report.rows_run())},
        {"configurations_known", metric(std::size(properties::kConfigurations))},

@@ -16,6 +16,7 @@
 #include "bench/verbs/command_line.h"
 #include "bench/verbs/known_rows.h"
 #include "properties/caller/configurations.h"
+#include "properties/laws/laws.h"
 #include "properties/selftest/mutants.h"
 #include "properties/sources/exhaustive/spaces.h"
 #include "reference/trace_names.h"
@@ -41,6 +42,22 @@ nlohmann::ordered_json listed_names() {
   out["operations"] = kOperationNames;
   for (const auto& list : {properties::all_mutants(), scheduler_mutants()}) {
     for (const properties::Seeded& row : list) out["mutants"].push_back(row.id);
+  }
+  return out;
+}
+
+/// The list of laws, for judges that are not written in C++.
+nlohmann::ordered_json listed_laws() {
+  constexpr std::string_view kJudges[] = {"state", "run", "events"};
+  constexpr std::string_view kPromises[] = {"safety", "hits", "policy", "liveness"};
+  nlohmann::ordered_json out;
+  for (const properties::Law& row : properties::kLaws) {
+    out.push_back({{"id", row.id},
+                   {"name", row.name},
+                   {"sentence", row.sentence},
+                   {"judges", kJudges[static_cast<std::size_t>(row.judges)]},
+                   {"promise", kPromises[static_cast<std::size_t>(row.promise)]},
+                   {"source", row.source}});
   }
   return out;
 }
@@ -78,6 +95,7 @@ int run(int argc, char** argv) {
     auto schema =
         nlohmann::ordered_json::parse(schema_json(describe_environment(argc, argv, kWorkloadSeed)));
     schema["names"] = listed_names();
+    schema["laws"] = listed_laws();
     ResultFile(path).commit_text(
         schema.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n');
     return kHolds;

@@ -16,7 +16,7 @@ namespace kvproof::bench {
                                               const char* option) {
   std::uint64_t out = 0;
   std::string known;
-  for (const properties::Law& row : properties::kLaws) {
+  for (const properties::Law& row : properties::kStateLaws) {
     known.append(known.empty() ? "" : ", ").append(row.id);
   }
   for (const std::string& id : ids) {

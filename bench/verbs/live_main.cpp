@@ -27,7 +27,7 @@ constexpr Program kProgram{.name = "kvproof live",
                            .no_memory = "not enough memory for the shadow of such a cache"};
 
 Result row_of(const live::Found& found, const live::Judge& judge, const std::string& file) {
-  const live::RunLaw& law = live::kRunLaws[found.law];
+  const live::Law& law = live::kRunLaws[found.law];
   std::string before;
   for (const std::string& line : found.before) before += (before.empty() ? "" : "\n") + line;
   Result row{
@@ -56,19 +56,18 @@ Result row_of(const live::Found& found, const live::Judge& judge, const std::str
   return row;
 }
 
-Result row_of(live::LawId id, const live::Judge& judge, const std::string& file) {
-  const live::RunLaw& law = live::kRunLaws[id];
-  const Verdict verdict = judge.found_new(id)   ? Verdict::broken
-                          : judge.found(id) > 0 ? Verdict::known
-                          : judge.spoke(id) > 0 ? Verdict::holds
-                                                : Verdict::not_evaluated;
+Result row_of(const live::Law& law, const live::LawCount& found, const std::string& file) {
+  const Verdict verdict = found.reported > found.known ? Verdict::broken
+                          : found.reported > 0         ? Verdict::known
+                          : found.evaluated > 0        ? Verdict::holds
+                                                       : Verdict::not_evaluated;
   return {"live_law",
           {{"file", file},
            {"law", std::string(law.id)},
            {"name", std::string(law.name)},
            {"sentence", std::string(law.sentence)},
            {"verdict", std::string(name_of(verdict))}},
-          {{"evaluated", count(judge.spoke(id))}, {"findings", count(judge.found(id))}}};
+          {{"evaluated", count(found.evaluated)}, {"findings", count(found.reported)}}};
 }
 
 Result row_of(const live::Judge& judge, const std::string& file) {
@@ -89,7 +88,7 @@ class KnownOfRuns {
  public:
   explicit KnownOfRuns(const std::string& path) {
     const auto is_mine = [](const std::string& law) {
-      return std::ranges::find(live::kRunLaws, law, &live::RunLaw::id) != std::end(live::kRunLaws);
+      return properties::find_law(law, live::kRunLaws) != nullptr;
     };
     if (!path.empty()) rows_ = properties::read_known(path, is_mine);
     found_.resize(rows_.size());
@@ -145,8 +144,8 @@ live::Judge judge_and_print(const std::string& file, KnownOfRuns& known,
   live::Judge judge = live::judge_file(path, told, knows);
   static_cast<void>(known.id_for(judge.header(), "", ""));  // it was judged, whatever was found
   std::vector<Result> rows;
-  for (std::size_t i = 0; i < live::kNumLaws; ++i) {
-    rows.push_back(row_of(static_cast<live::LawId>(i), judge, file));
+  for (std::size_t i = 0; i < live::kRunLaws.size(); ++i) {
+    rows.push_back(row_of(live::kRunLaws[i], judge.count(i), file));
   }
   print_results(std::cout, rows);
   if (!stream) std::ranges::for_each(judge.findings(), [&](const auto& f) { take(f, judge); });

@@ -147,8 +147,8 @@ void count(const Operation& operation, const Result& result, Seen& seen) {
 /// The laws of batches alone: that of their calls, and that of why one is rejected.
 Oracles laws_of_batches() {
   Oracles out{.model = false, .content = false};
-  for (std::size_t i = 0; i < std::size(kLaws); ++i) {
-    const bool is_due = kLaws[i].id == "C12" || kLaws[i].id == "C15";
+  for (std::size_t i = 0; i < kStateLaws.size(); ++i) {
+    const bool is_due = kStateLaws[i].id == "C12" || kStateLaws[i].id == "C15";
     if (!is_due) out.laws_left_out |= std::uint64_t{1} << i;
   }
   return out;

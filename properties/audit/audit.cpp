@@ -35,9 +35,10 @@ Audit::Audit(const CacheConfig& config, Subject& subject, Oracles oracles,
       subject_(subject),
       twin_(std::move(twin)),
       oracles_(std::move(oracles)),
-      history_(config_, oracles_.promises) {
-  for (std::size_t i = 0; i < std::size(kLaws); ++i) {
-    if ((oracles_.laws_left_out >> i & 1U) == 0) laws_.push_back(&kLaws[i]);
+      history_(config_, oracles_.promises),
+      law_counts_(kStateLaws.size()) {
+  for (std::size_t i = 0; i < kStateLaws.size(); ++i) {
+    if ((oracles_.laws_left_out >> i & 1U) == 0) laws_.push_back(&kStateLaws[i]);
   }
   if (oracles_.model) model_.emplace(config_, oracles_.compared);
   if (oracles_.content) content_.emplace(config_, oracles_.promises.traits);
@@ -158,7 +159,7 @@ void Audit::apply_beside_twin(const Operation& operation) {
   outcome_ = answer;
   const Law& law = *find_law("C15");
   if (has_decoded_ && oracles_.laws && std::ranges::find(laws_, &law) != laws_.end()) {
-    const Step step{config_, *before_, operation, answer, *subject_state_, history_, &worded_};
+    const Step step{config_, *before_, operation, answer, *subject_state_, history_};
     if (Finding finding = law.check(step)) {
       Violation violation(law.id, *std::move(finding), law.name);
       violation.step.after = subject_state_;
@@ -263,12 +264,12 @@ void Audit::check_model(const Operation& operation) {
 }
 
 void Audit::check_laws(const Operation& operation) const {
-  const Step step{config_, *before_, operation, outcome_, *after_, history_, &worded_};
+  Step step{config_, *before_, operation, outcome_, *after_, history_};
   std::optional<Broken> wrong;
   std::string states;  // behind what laws of calls say, which has the subject's own words
   for (const Law* row : laws_) {
     if (!is_due(row->reach, history_) && !oracles_.every_law) continue;
-    worded_.law = static_cast<std::size_t>(row - kLaws);
+    step.count = &law_counts_[static_cast<std::size_t>(row - kLaws)];
     Finding finding = row->check(step);
     if (!finding) continue;
     if (!wrong) wrong.emplace();

@@ -19,8 +19,8 @@
 
 #include "properties/audit/model_oracle.h"
 #include "properties/laws/history.h"
+#include "properties/laws/law_counts.h"
 #include "properties/laws/violation.h"
-#include "properties/laws/worded.h"
 #include "properties/shadow/content_oracle.h"
 #include "properties/shadow/content_readback.h"
 #include "reference/subject.h"
@@ -95,7 +95,8 @@ class Audit {
   [[nodiscard]] const Outcome& outcome() const { return outcome_; }        // of the last operation
   [[nodiscard]] const History& history() const { return history_; }
   [[nodiscard]] const Counts& counts() const { return counts_; }
-  [[nodiscard]] const Worded& worded() const { return worded_; }  // by the traits of the subject
+  /// What traits of the subject exempt of each law of a state, in the order of the list.
+  [[nodiscard]] const std::vector<LawCount>& law_counts() const { return law_counts_; }
 
  private:
   void judge(const Operation& operation);
@@ -135,7 +136,7 @@ class Audit {
   std::optional<ContentOracle> content_;
   std::optional<ContentReadback> readback_;
   Counts counts_;
-  mutable Worded worded_;
+  mutable std::vector<LawCount> law_counts_;
 };
 
 }  // namespace kvproof::properties

@@ -45,8 +45,8 @@ bool refused(const Outcome& outcome) { return std::holds_alternative<Refused>(ou
 TEST(NegativeControls, AConservativeCheckIsUnkindAndSafe) {
   const MakeSubject make = [](const CacheConfig& config) { return make_museum("B062", config); };
   Oracles safety{true, false, true};
-  for (std::size_t i = 0; i < std::size(kLaws); ++i) {
-    if (kLaws[i].promise != Promise::safety) safety.laws_left_out |= 1ULL << i;
+  for (std::size_t i = 0; i < kStateLaws.size(); ++i) {
+    if (kStateLaws[i].promise != Promise::safety) safety.laws_left_out |= 1ULL << i;
   }
   ChoiceStream stream(seed_from_environment());
   Counts counts;

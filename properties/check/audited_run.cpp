@@ -60,14 +60,14 @@ class AuditedRun::Run {
     report.model = report.model || ended_.oracles.model;
     report.content = report.content || ended_.oracles.content;
     report.shown |= opened_.demands.shown;
-    for (std::size_t i = 0; i < std::size(kLaws); ++i) {
+    for (std::size_t i = 0; i < kStateLaws.size(); ++i) {
       LawReport& law = report.laws[i];
       const bool left_out = (ended_.oracles.laws_left_out >> i & 1U) != 0;
       law.demanded = law.demanded || !left_out;
       law.promised =
-          law.promised || (!left_out && asked.any() && is_about(kLaws[i], config, asked));
-      if (!left_out && is_about(kLaws[i], audit_->config())) may_speak_.push_back(i);
-      const std::string why = why_left_out(kLaws[i], config, opened_.demands);
+          law.promised || (!left_out && asked.any() && is_about(kStateLaws[i], config, asked));
+      if (!left_out && is_about(kStateLaws[i], audit_->config())) applicable_.push_back(i);
+      const std::string why = why_left_out(kStateLaws[i], config, opened_.demands);
       if (left_out && !why.empty()) law.left_out = why;
     }
   }
@@ -88,8 +88,8 @@ class AuditedRun::Run {
   Ended end(Counts& counts) {
     if (audit_) {
       counts += audit_->counts();
-      for (std::size_t i = 0; i < std::size(kLaws); ++i) {
-        report_.laws[i].worded += audit_->worded().of_law[i];
+      for (std::size_t i = 0; i < kStateLaws.size(); ++i) {
+        report_.laws[i].exempted += audit_->law_counts()[i].exempted;
       }
     }
     if (!audit_) {
@@ -115,10 +115,10 @@ class AuditedRun::Run {
     }
     const Step step{audit_->config(), audit_->state_before(), operation,
                     outcome,          audit_->state(),        audit_->history()};
-    for (const std::size_t i : may_speak_) {
-      const Speaks said = kLaws[i].reach.speaks(step);
-      if (said == Speaks::yes) ++report_.laws[i].checked;
-      if (said == Speaks::suspended) ++report_.laws[i].suspended;
+    for (const std::size_t i : applicable_) {
+      const Applies applies = kStateLaws[i].reach.applies(step);
+      report_.laws[i].evaluated += applies == Applies::yes ? 1 : 0;
+      report_.laws[i].suspended += applies == Applies::suspended ? 1 : 0;
     }
   }
 
@@ -140,7 +140,7 @@ class AuditedRun::Run {
   CacheConfig config_;
   Opened opened_;
   std::optional<Audit> audit_;
-  std::vector<std::size_t> may_speak_;  // laws, by their place in the list
+  std::vector<std::size_t> applicable_;  // laws, by their place in the list
   Ended ended_;
 };
 

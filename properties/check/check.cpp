@@ -108,18 +108,17 @@ class Check {
     report_.gone = findings_.gone();
     for (std::size_t i = 0; i < report_.laws.size(); ++i) {
       LawReport& law = report_.laws[i];
-      const std::string id(kLaws[i].id);
-      law.known = true;
+      const std::string id(kStateLaws[i].id);
       for (const FailureReport& finding : report_.findings) {
         if (!finding.failure.names(id)) continue;
-        law.broken = true;
         const bool follows = finding.behind != 0 && report_.failure() == nullptr;
-        law.known = law.known && (finding.known || follows);
+        ++law.reported;
+        law.known += finding.known || follows ? 1 : 0;
       }
       if ((options_.laws_left_out >> i & 1U) != 0) law.left_out = "--without-law";
       const auto& required = options_.required;
       const bool asked = std::ranges::find(required, id) != required.end();
-      if (asked && law.checked == 0) report_.silent.push_back(id);
+      if (asked && law.evaluated == 0) report_.silent.push_back(id);
     }
   }
 
@@ -471,9 +470,9 @@ std::size_t CheckReport::num_behind() const {
       findings, [](const FailureReport& f) { return !f.known && f.behind != 0; }));
 }
 
-std::size_t CheckReport::laws_spoke() const {
+std::size_t CheckReport::laws_evaluated() const {
   return static_cast<std::size_t>(
-      std::ranges::count_if(laws, [](const LawReport& law) { return law.checked > 0; }));
+      std::ranges::count_if(laws, [](const LawReport& law) { return law.evaluated > 0; }));
 }
 
 std::size_t CheckReport::rows_run() const {
@@ -489,7 +488,7 @@ std::size_t CheckReport::rows_run() const {
 
 bool CheckReport::vacuous() const {
   const bool idle = std::ranges::any_of(
-      laws, [](const LawReport& law) { return law.promised && law.checked == 0; });
+      laws, [](const LawReport& law) { return law.promised && law.evaluated == 0; });
   const bool still = std::ranges::any_of(
       runs, [](const RunReport& run) { return run.not_run.empty() && !run.vacuous.empty(); });
   const bool nothing = std::ranges::all_of(

@@ -50,15 +50,10 @@ struct CheckOptions {
 
 inline constexpr std::uint64_t kSwarmShare = 10;
 
-struct LawReport {
-  std::uint64_t checked = 0;    // [steps] on which it was evaluated
-  std::uint64_t suspended = 0;  // [steps] on which an operation before had suspended it
-  bool demanded = false;        // some run demanded it
-  bool promised = false;        // some run should have checked it
-  bool broken = false;
-  bool known = false;        // it was broken, by known findings alone
-  std::uint64_t worded = 0;  // observations that a trait exempts
-  std::string left_out;      // the reason if it was not demanded
+struct LawReport : LawCount {
+  bool demanded = false;  // some run demanded it
+  bool promised = false;  // some run should have evaluated it
+  std::string left_out;   // the reason if it was not demanded
 };
 
 /// One run of the state machine, or one kind of directed runs.
@@ -85,7 +80,7 @@ struct CheckReport {
   std::string subject;
   Promises promises;
   Parts shown = 0;
-  std::array<LawReport, std::size(kLaws)> laws;
+  std::array<LawReport, kStateLaws.size()> laws;
   bool model = false;                // the model was consulted
   bool content = false;              // the content oracle was consulted
   Beside beside;                     // what it was compared with
@@ -107,7 +102,7 @@ struct CheckReport {
   [[nodiscard]] std::size_t num_known() const;
   /// Those that are not known, and that may follow from others.
   [[nodiscard]] std::size_t num_behind() const;
-  [[nodiscard]] std::size_t laws_spoke() const;
+  [[nodiscard]] std::size_t laws_evaluated() const;
   [[nodiscard]] std::size_t rows_run() const;  // how many of the list of configurations
   [[nodiscard]] bool vacuous() const;
   /// The operations that it declined in more than half of its calls.

@@ -126,8 +126,8 @@ std::string FailureReport::shape() const {
 
 std::string FailureReport::without() const {
   std::string out;
-  for (std::size_t i = 0; i < std::size(kLaws); ++i) {
-    if ((behind >> i & 1U) != 0) out += say(" --without-law=", kLaws[i].id);
+  for (std::size_t i = 0; i < kStateLaws.size(); ++i) {
+    if ((behind >> i & 1U) != 0) out += say(" --without-law=", kStateLaws[i].id);
   }
   return out;
 }
@@ -189,10 +189,10 @@ void Findings::add(FailureReport report) {
 
 std::uint64_t Findings::laws_seen_enough() const {
   std::uint64_t out = 0;
-  for (std::size_t i = 0; i < std::size(kLaws); ++i) {
+  for (std::size_t i = 0; i < kStateLaws.size(); ++i) {
     std::uint64_t seen = 0;
     for (const FailureReport& report : all_) {
-      if (report.failure.names(std::string(kLaws[i].id))) seen += report.seen;
+      if (report.failure.names(std::string(kStateLaws[i].id))) seen += report.seen;
     }
     if (seen >= kMostOfOneLaw) out |= std::uint64_t{1} << i;
   }

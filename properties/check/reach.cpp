@@ -43,7 +43,7 @@ std::string why_left_out(const Law& law, const CacheConfig& config, const Demand
   if (law.promise == Promise::hits && level < Level::hits) return "it promises safety, not hits";
   OperationSet declared = demands.promises.operations;
   // What looks up within an admission is sent no read.
-  if (demands.promises.traits.looks_up_within() && law.reach.speaks == when::reads) {
+  if (demands.promises.traits.looks_up_within() && law.reach.applies == when::reads) {
     declared &= ~operation_set({"lookup"});
   }
   if (!declares(declared, law.reach)) {
@@ -66,8 +66,8 @@ std::string why_left_out(const Law& law, const CacheConfig& config, const Demand
 
 Oracles oracles_for(const CacheConfig& config, const Demands& demands) {
   Oracles out;
-  for (std::size_t i = 0; i < std::size(kLaws); ++i) {
-    if (!why_left_out(kLaws[i], config, demands).empty()) out.laws_left_out |= 1ULL << i;
+  for (std::size_t i = 0; i < kStateLaws.size(); ++i) {
+    if (!why_left_out(kStateLaws[i], config, demands).empty()) out.laws_left_out |= 1ULL << i;
   }
   out.promises = demands.promises;
   const Promises& promises = demands.promises;

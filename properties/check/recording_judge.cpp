@@ -97,10 +97,10 @@ void RecordingJudge::begin(const TraceLine& line) {
   if (!why_silent_.empty()) return;
   Oracles oracles = oracles_for(header_.config, demands);
   const bool partial = (demands.shown & kReferences) == 0;
-  for (std::size_t i = 0; i < std::size(kLaws); ++i) {
-    if (partial && needs_more(kLaws[i], header_.config)) oracles.laws_left_out |= 1ULL << i;
+  for (std::size_t i = 0; i < kStateLaws.size(); ++i) {
+    if (partial && needs_more(kStateLaws[i], header_.config)) oracles.laws_left_out |= 1ULL << i;
     const bool left_out = (oracles.laws_left_out >> i & 1U) != 0;
-    if (left_out) left_out_ += (left_out_.empty() ? "" : ", ") + std::string(kLaws[i].id);
+    if (left_out) left_out_ += (left_out_.empty() ? "" : ", ") + std::string(kStateLaws[i].id);
     asked_ += left_out ? 0 : 1;
   }
   subject_ = std::make_unique<RecordedSubject>(header_, std::move(demands));

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "properties/laws/history.h"
-#include "properties/laws/worded.h"
+#include "properties/laws/law_counts.h"
 #include "reference/operations.h"
 #include "reference/support/say.h"
 
@@ -21,19 +21,19 @@ struct Step {
   const Outcome& outcome;
   const Snapshot& after;
   const History& history;
-  Worded* worded = nullptr;
+  LawCount* count = nullptr;  // of the law that is checked now
 };
 
-/// Whether a trait that the subject declares words what a law would report. It is counted.
-[[nodiscard]] inline bool worded(const Step& step, bool declared) {
-  if (declared && step.worded != nullptr) ++step.worded->of_law[step.worded->law];
+/// Whether a trait that the subject declares exempts what a law would report. It is counted.
+[[nodiscard]] inline bool exempted(const Step& step, bool declared) {
+  if (declared && step.count != nullptr) ++step.count->exempted;
   return declared;
 }
 
 /// Whether another copy has the key of this block, where one copy alone keeps it.
 [[nodiscard]] inline bool superseded(const Step& step, BlockId block) {
   const auto& all = step.history.superseded;
-  return block < all.size() && worded(step, all[block] != 0);
+  return block < all.size() && exempted(step, all[block] != 0);
 }
 
 /// Whether the index has forgotten it for another one.

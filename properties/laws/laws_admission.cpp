@@ -190,8 +190,8 @@ Finding check_granted(const Step& step, const Call& call, const Demand& d) {
   if (taken == need) return std::nullopt;
   const Traits& traits = step.history.promises->traits;
   const bool more = taken > need && taken - need <= static_cast<std::int64_t>(d.for_prompt);
-  if (worded(step, more && traits.reserves_prompt())) return std::nullopt;
-  if (worded(step, taken < need && traits.table_repointed())) return std::nullopt;
+  if (exempted(step, more && traits.reserves_prompt())) return std::nullopt;
+  if (exempted(step, taken < need && traits.table_repointed())) return std::nullopt;
   return say(Named{call.before->name}, " needs ", d.need, " blocks (", d.revived,
              " of them a free hit, ", d.copies, " for copies); ", taken, " were taken");
 }
@@ -319,7 +319,7 @@ Finding failure_changes_nothing(const Step& step) {
   const bool asked = refused && step.history.asked.has_value();
   const bool may_evict = asked && step.history.promises->traits.refusal_may_evict();
   const auto& events = step.outcome.events;
-  if (!events.empty() && !worded(step, may_evict && only_removals(events))) {
+  if (!events.empty() && !exempted(step, may_evict && only_removals(events))) {
     return say("a ", what, " operation announced ", events.size(), " events");
   }
   if (step.before == step.after) return std::nullopt;
@@ -327,7 +327,7 @@ Finding failure_changes_nothing(const Step& step) {
   if (expected == step.after) return std::nullopt;
   if (may_evict) {
     forget_evicted(step, expected);
-    if (worded(step, expected == step.after)) return std::nullopt;
+    if (exempted(step, expected == step.after)) return std::nullopt;
   }
   if (expected.queue != step.after.queue) {
     return say("a ", what, " operation turned the queue ", list_of(expected.queue), " into ",

@@ -87,7 +87,7 @@ bool repointed(const Step& step, const RequestState& now, GroupId group, std::si
   const auto key = own_key(step, now, group, i);
   const bool shows_keys = !step.after.index.empty() && key.has_value();
   const bool published = !shows_keys || (state.hashed && state.group == group && state.key == key);
-  return worded(step, published);  // what its rows are is for the content oracle to say
+  return exempted(step, published);  // what its rows are is for the content oracle to say
 }
 
 /// Whether this grant took more than it was asked for, as the trait allows.
@@ -161,7 +161,7 @@ Finding append_only_table(const Step& step) {
     const RequestRecord* record = record_of(step, r);
     if (record == nullptr) return say("request ", Named{r.name}, " is there but never arrived");
     if (auto finding = check_lengths(step, r, *record)) return finding;
-    if (&r == own && reserves_more(step, *record)) static_cast<void>(worded(step, true));
+    if (&r == own && reserves_more(step, *record)) static_cast<void>(exempted(step, true));
     if (&r == own && releases(step.operation)) continue;
     const RequestState* old = before_of(step, r);
     if (old == nullptr || old->tables == r.tables) continue;

@@ -63,7 +63,7 @@ Finding index_matches_blocks(const Step& step) {
   Finding finding = pool_law::index_matches_blocks(step.after, tally);
   if (!finding || !step.history.promises->traits.forgets_copies()) return finding;
   finding = pool_law::index_matches_blocks(step.after, tally, superseded);
-  return worded(step, !finding.has_value()) ? std::nullopt : finding;
+  return exempted(step, !finding.has_value()) ? std::nullopt : finding;
 }
 
 extern const Scenes index_matches_blocks_scenes = {

@@ -110,7 +110,7 @@ Finding keys_leave_with_cause(const Step& step) {
     const bool refused = std::holds_alternative<Refused>(step.outcome.result);
     const bool evicted = refused && was.ref_cnt == 0 && now.ref_cnt == 0 && !now.hashed;
     if (overtaken(step, block)) continue;
-    if (worded(step, evicted && step.history.promises->traits.refusal_may_evict())) continue;
+    if (exempted(step, evicted && step.history.promises->traits.refusal_may_evict())) continue;
     return say("block ", block, " lost its key, and was neither handed out, evicted, written anew ",
                "nor reset");
   }

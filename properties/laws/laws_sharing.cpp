@@ -135,7 +135,7 @@ Finding copy_before_write(const Step& step) {
       const bool foreign = block.hashed && block.key != own_key(step, *now, g, i) &&
                            !is_tail_key(step, *now, g, i, block.key);
       if (writers_of(step.after, table[i]) <= 1 && !foreign) continue;
-      if (!foreign && worded(step, is_repointed(step, *now, g, i))) continue;
+      if (!foreign && exempted(step, is_repointed(step, *now, g, i))) continue;
       return say("position ", TableEntry{i}, " of ", Named{now->name}, " in group ", g,
                  " is about to be written in ", "block ", table[i], ", which has ", block.ref_cnt,
                  " holders", foreign ? " and carries a key of other content" : "");
@@ -144,7 +144,7 @@ Finding copy_before_write(const Step& step) {
     const std::size_t copied = copies_of(step, *was, *now, g).size();
     const auto repointed = static_cast<std::size_t>(std::ranges::count_if(
         shared, [&](std::size_t i) { return is_repointed(step, *now, g, i); }));
-    if (worded(step, repointed > 0 && copied + repointed >= shared.size())) continue;
+    if (exempted(step, repointed > 0 && copied + repointed >= shared.size())) continue;
     if (copied != (asked->starts ? 0 : shared.size())) {
       return say(copied, " blocks of ", Named{now->name}, " were copied in group ", g, "; ",
                  shared.size(), " are about to be written and have another holder");

@@ -35,7 +35,7 @@ void Judge::take(const event::Tokens& event) {
     cut(asked, std::min(*event.length, asked.known));
     asked.computed = std::min(asked.computed, *event.length);
   } else {
-    ++spoke_[kAnswer];
+    ++counts_[kAnswer].evaluated;
   }
   for (const TokenId token : event.append) {
     const bool sampled = asked.taken < asked.answers.size();
@@ -110,7 +110,7 @@ void Judge::take(const event::Hit& event) {
     report(kExists, {&asked}, "its hit is to come with transfer ", event.transfer,
            ", which never started");
   }
-  ++spoke_[kHit];
+  ++counts_[kHit].evaluated;
   if (event.tokens > asked.chain.size() && !asked.forgotten) {
     report(kHit, {&asked}, event.tokens, " tokens are called computed, and it has ",
            asked.chain.size());
@@ -120,7 +120,7 @@ void Judge::take(const event::Hit& event) {
 
 void Judge::take(const event::Publish& event) {
   const Asked& asked = asked_[event.req];
-  ++spoke_[kMirror];
+  ++counts_[kMirror].evaluated;
   Identity identity = asked.forgotten ? kUnjudged : kUnwritten;
   if (event.to <= asked.chain.size()) identity = in_group(asked.chain[event.to - 1], event.group);
   Block& block = shadow_.block(event.place);
@@ -187,7 +187,7 @@ void Judge::look_at(Place at, bool next_step) {
 bool Judge::check_published(Place at, Published& key, bool next_step) {
   const Asked& asked = asked_[key.request];
   const Group& group = header_.groups[key.group];
-  ++spoke_[kPublished];
+  ++counts_[kPublished].evaluated;
   if (key.to > asked.chain.size() && !asked.forgotten) {
     report(kPublished, {&asked, at}, "is published for ", key.to,
            " tokens, and nobody has as many");
@@ -221,7 +221,7 @@ void Judge::take(const event::Queue& event) {
     Block& block = shadow_.block(at);
     block.queued = event.freed;
     block.note(event_, event.freed ? Did::freed : Did::taken);
-    ++spoke_[kHeld];
+    ++counts_[kHeld].evaluated;
     if (!event.freed || block.readers + block.writers == 0) continue;
     report(kHeld, {nullptr, at},
            "is on the free queue, and a transfer in flight has yet to copy it");

@@ -20,13 +20,32 @@
 #include <utility>
 #include <vector>
 
-#include "properties/laws/run_laws.h"
+#include "properties/laws/laws.h"
 #include "properties/shadow/events.h"
 #include "properties/shadow/shadow.h"
 #include "reference/layer_rules.h"
 #include "reference/support/say.h"
 
 namespace kvproof::live {
+
+using properties::kRunLaws;
+using properties::Law;
+using properties::LawCount;
+
+[[nodiscard]] consteval std::uint8_t at(std::string_view id) {
+  return static_cast<std::uint8_t>(properties::find_law(id, kRunLaws) - kRunLaws.data());
+}
+/// The laws of a run, by their places in kRunLaws.
+// clang-format off
+enum LawId : std::uint8_t {
+  kContent = at("S1"), kOverwritten = at("S2"), kSource = at("S3"), kTarget = at("S4"),
+  kGivenBack = at("S5"), kOnce = at("S6"), kOrder = at("S7"), kHit = at("S8"),
+  kPublished = at("S9"), kMirror = at("S10"), kTable = at("S11"), kDiscarded = at("S12"),
+  kState = at("S13"), kAnswer = at("S14"), kHeld = at("S15"), kRaised = at("S16"),
+  kExists = at("S17"), kEnds = at("L1"), kProgress = at("L2"), kDrain = at("L3"),
+  kSettled = at("L4"),
+};
+// clang-format on
 
 struct Found {
   LawId law = kContent;
@@ -62,10 +81,7 @@ class Judge {
   /// Events that name requests are made with these.
   [[nodiscard]] Names& names() { return names_; }
   [[nodiscard]] const std::vector<Found>& findings() const { return findings_; }
-  [[nodiscard]] std::uint64_t spoke(LawId law) const { return spoke_[law]; }
-  [[nodiscard]] std::uint64_t found(LawId law) const { return found_[law]; }
-  /// Whether something was found of a law that is not known.
-  [[nodiscard]] bool found_new(LawId law) const { return new_[law] > 0; }
+  [[nodiscard]] const LawCount& count(std::size_t law) const { return counts_[law]; }
   [[nodiscard]] bool ended() const { return ended_; }
   [[nodiscard]] std::uint32_t events() const { return event_; }
   [[nodiscard]] std::uint64_t steps() const { return steps_; }
@@ -267,7 +283,7 @@ class Judge {
   void count_step(const event::Dispatch& event);
   template <class... Parts>
   void report(LawId law, const About& about, const Parts&... what) {
-    if (++found_[law] <= kFew || knows_) tell(law, about, say(what...));
+    if (++counts_[law].reported <= kFew || knows_) tell(law, about, say(what...));
   }
   /// Keeps a few that are new, and a few that are known.
   void tell(LawId law, const About& about, std::string what);
@@ -314,11 +330,8 @@ class Judge {
   bool ended_ = false;
   bool torn_ = false;
   std::string lost_;
-  std::uint64_t dropped_ = 0;  // events
-  std::array<std::uint64_t, kNumLaws> spoke_{};
-  std::array<std::uint64_t, kNumLaws> found_{};
-  std::array<std::uint64_t, kNumLaws> new_{};
-  std::array<std::uint64_t, kNumLaws> known_{};
+  std::uint64_t dropped_ = 0;                       // events
+  std::array<LawCount, kRunLaws.size()> counts_{};  // reported: of them all
   std::vector<Found> findings_;
 };
 

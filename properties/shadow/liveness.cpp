@@ -10,8 +10,8 @@ namespace kvproof::live {
 void Judge::begin() {
   ++event_;
   step_now_.reset();
-  ++spoke_[kRaised];
-  ++spoke_[kExists];
+  ++counts_[kRaised].evaluated;
+  ++counts_[kExists].evaluated;
   if (ended_) report(kExists, {}, "an event comes behind the end of the run");
 }
 
@@ -46,7 +46,7 @@ void Judge::count_step(const event::Dispatch& event) {
   ++steps_;
   const bool idle =
       std::ranges::all_of(steps_in_flight_, [](const Step& step) { return step.rows.empty(); });
-  ++spoke_[kProgress];
+  ++counts_[kProgress].evaluated;
   empty_ = event.rows.empty() && idle && transfers_.empty() && !alive_.empty() ? empty_ + 1 : 0;
   const Asked* waits = alive_.empty() ? nullptr : &asked_[alive_.front()];
   if (empty_ > header_.patience) {
@@ -55,13 +55,13 @@ void Judge::count_step(const event::Dispatch& event) {
     empty_ = 0;
   }
   if (!quiet_) return;
-  ++spoke_[kEnds];
+  ++counts_[kEnds].evaluated;
   if (steps_ > *quiet_ + header_.patience && !alive_.empty()) {
     report(kEnds, {waits}, "has not ended ", steps_ - *quiet_,
            " steps after arrivals and faults stopped");
   }
   for (const Transfer& transfer : transfers_) {
-    ++spoke_[kSettled];
+    ++counts_[kSettled].evaluated;
     if (steps_ <= std::max(*quiet_, transfer.begun) + header_.patience) continue;
     report(kSettled, {transfer.given.req ? &asked_[*transfer.given.req] : nullptr}, "transfer ",
            transfer.given.transfer, " has not settled in ", header_.patience, " steps");
@@ -70,8 +70,8 @@ void Judge::count_step(const event::Dispatch& event) {
 
 void Judge::take(const event::End& event) {
   ended_ = true;
-  ++spoke_[kEnds];
-  ++spoke_[kSettled];
+  ++counts_[kEnds].evaluated;
+  ++counts_[kSettled].evaluated;
   for (const std::uint32_t r : alive_) {
     report(kEnds, {&asked_[r]}, "has not ended, and the engine says that it has nothing to do");
   }
@@ -79,7 +79,7 @@ void Judge::take(const event::End& event) {
     report(kSettled, {}, "transfer ", transfer.given.transfer, " never settled");
   }
   if (!alive_.empty() || !transfers_.empty()) return;
-  ++spoke_[kDrain];
+  ++counts_[kDrain].evaluated;
   for (std::uint32_t tier = 0; tier < event.free.size(); ++tier) {
     const std::uint32_t all = header_.tiers[tier].blocks - (header_.null_block ? 1U : 0U);
     if (event.free[tier].value_or(all) == all) continue;
@@ -111,7 +111,9 @@ const std::string& Judge::name_of(const Asked& asked) const {
 void Judge::tell(LawId law, const About& about, std::string what) {
   Found found{law, event_, std::move(what), "", about.position, about.place, "", {}, step_now_, ""};
   if (knows_) found.known = knows_(header_, law, found.what);
-  if (++(found.known.empty() ? new_ : known_)[law] > kFew) return;
+  LawCount& count = counts_[law];
+  const std::uint64_t alike = found.known.empty() ? count.reported - count.known : ++count.known;
+  if (alike > kFew) return;
   found.req = about.asked != nullptr ? name_of(*about.asked) : std::string(about.req);
   if (about.slot != nullptr) found.wrote = writer_of(*about.slot);
   for (std::uint32_t i = 0; about.place && i < Block::kRemembered; ++i) {

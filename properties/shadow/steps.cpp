@@ -118,7 +118,7 @@ bool Judge::covered(const Row& row, std::uint32_t group) {
 /// @return whether the row is run
 bool Judge::plan(Step& step, const event::Row& given) {
   Asked& asked = asked_[given.req];
-  ++spoke_[kTable];
+  ++counts_[kTable].evaluated;
   if (!asked.live) report(kTable, {&asked}, "a row of a request that has ended");
   if (!asked.live || given.n == 0) return false;
   Row row{asked.tables, given.req,   asked.incarnation,
@@ -137,7 +137,7 @@ void Judge::check_hit(Asked& asked, const Row& row) {
   const event::Hit hit = *asked.hit;
   asked.hit.reset();
   if (!hit.transfer.empty() && find_transfer(hit.transfer) != nullptr) return;  // S4 knows
-  ++spoke_[kHit];
+  ++counts_[kHit].evaluated;
   const std::uint32_t end = std::min(hit.tokens, static_cast<std::uint32_t>(asked.chain.size()));
   for (std::uint32_t g = 0; g < header_.groups.size(); ++g) {
     const Group& group = header_.groups[g];
@@ -343,7 +343,7 @@ void Judge::read_row(Row& row) {
 bool Judge::read_block(const Row& row, Place at) {
   const Block& block = shadow_.block(at);
   if (block.writers == 0) return true;
-  ++spoke_[kTarget];
+  ++counts_[kTarget].evaluated;
   report(kTarget, {&asked_[row.request], at},
          "a step reads a block that a transfer is still to write");
   return false;
@@ -353,7 +353,7 @@ void Judge::read_attention(Row& row, std::uint32_t group) {
   const Asked& asked = asked_[row.request];
   const Use use = use_of(row, group);
   Table& table = (*row.tables)[group];
-  ++spoke_[kContent];
+  ++counts_[kContent].evaluated;
   const bool current = row.tables == asked.tables;
   const bool whole = current && header_.groups[group].window == 0;  // from the first entry on
   const bool undisturbed = whole && table.looked == disturbed_;
@@ -398,7 +398,7 @@ void Judge::read_state(Row& row, std::uint32_t group) {
   const Place at = place_of(row, group, use_of(row, group).first);
   if (!read_block(row, at)) return;
   const Slot& slot = shadow_.slots(at)[0];
-  ++spoke_[kState];
+  ++counts_[kState].evaluated;
   if (slot.identity == kUnjudged || slot.identity == kForgotten) return;
   if (slot.identity == in_group(asked_[row.request].chain[row.start - 1], group)) return;
   misread(row, group, at, slot, row.start - 1);
@@ -412,7 +412,7 @@ void Judge::misread(Row& row, std::uint32_t group, Place at, const Slot& slot,
     return;
   }
   if (slot.identity == kFailed) {
-    ++spoke_[kTarget];
+    ++counts_[kTarget].evaluated;
     return report(kTarget, {&asked, at, &slot, position},
                   "a step reads what has failed to load and was not written anew");
   }
@@ -472,7 +472,7 @@ void Judge::take(const event::Retire& event) {
     if (row == nullptr) continue;
     const bool dropped = std::ranges::find(event.discarded, request) != event.discarded.end();
     if (dropped || !asked_[request].live || tokens.empty()) {
-      spoke_[kDiscarded] += row->failed;
+      counts_[kDiscarded].evaluated += row->failed;
     } else {
       take_answer(*row, tokens);
     }
@@ -483,7 +483,7 @@ void Judge::take(const event::Retire& event) {
 void Judge::take_answer(const Row& row, const std::vector<TokenId>& tokens) {
   Asked& asked = asked_[row.request];
   if (row.failed) {
-    ++spoke_[kDiscarded];
+    ++counts_[kDiscarded].evaluated;
     report(kDiscarded, {&asked}, "its answer is kept, and its row read what failed to load");
   }
   if (asked.taken < asked.answers.size() && !asked.late) {

@@ -14,7 +14,7 @@ Judge::Transfer* Judge::find_transfer(const std::string& name) {
 }
 
 void Judge::take(const event::Start& event) {
-  ++spoke_[kOnce];
+  ++counts_[kOnce].evaluated;
   Transfer transfer{event, static_cast<std::uint32_t>(transfer_names_.size()), 0, steps_, {}};
   if (event.req) transfer.incarnation = asked_[*event.req].incarnation;
   if (find_transfer(event.transfer) != nullptr) {
@@ -22,7 +22,7 @@ void Judge::take(const event::Start& event) {
   }
   const auto hold = [this, &event](Place at, std::uint32_t& users) {
     ++users;
-    ++spoke_[kHeld];
+    ++counts_[kHeld].evaluated;
     if (!shadow_.block(at).queued) return;
     report(kHeld, {nullptr, at}, "transfer ", event.transfer, " uses a block of the free queue");
   };
@@ -63,7 +63,7 @@ void Judge::move(Transfer& transfer, std::size_t pair) {
     const Place from = given.from[pair];
     --shadow_.block(from).readers;
     if (given.after) {
-      ++spoke_[kOrder];
+      ++counts_[kOrder].evaluated;
       if (!last_ran_ || *last_ran_ < *given.after) {
         report(kOrder, {asked, from}, "transfer ", given.transfer, " reads before step ",
                *given.after, ", which fills the block, has run");
@@ -139,7 +139,7 @@ void Judge::lose(Transfer& transfer, const event::Settle& event) {
 }
 
 void Judge::take(const event::Settle& event) {
-  ++spoke_[kOnce];
+  ++counts_[kOnce].evaluated;
   Transfer* transfer = find_transfer(event.transfer);
   if (transfer == nullptr) {
     return report(kOnce, {}, "transfer ", event.transfer, " settles and is not in flight");

@@ -52,7 +52,7 @@ std::string reason_of(const Judge& judge) {
   std::string out = judge.ran() ? "" : "no step ran";
   if (!judge.lost().empty()) out = judge.lost();
   if (!judge.findings().empty()) {
-    const RunLaw& law = kRunLaws[judge.findings().front().law];
+    const Law& law = kRunLaws[judge.findings().front().law];
     out = say(law.id, " (", law.name, ") first");
     if (!judge.lost().empty()) out += ", " + judge.lost();
   }
@@ -64,12 +64,12 @@ std::string reason_of(const Judge& judge) {
 
 std::uint64_t laws_evaluated(const Judge& judge) {
   std::uint64_t out = 0;
-  for (std::size_t i = 0; i < kNumLaws; ++i) out += judge.spoke(static_cast<LawId>(i)) > 0 ? 1 : 0;
+  for (std::size_t i = 0; i < kRunLaws.size(); ++i) out += judge.count(i).evaluated > 0 ? 1 : 0;
   return out;
 }
 
 std::string in_words(const Found& found, const Judge& judge) {
-  const RunLaw& law = kRunLaws[found.law];
+  const Law& law = kRunLaws[found.law];
   std::string out = say(law.id, " ", law.name, ", line ", found.event);
   if (found.step) out += say(", step ", *found.step);
   if (!found.req.empty()) out += ", request " + found.req;
@@ -93,8 +93,8 @@ json verdict_json(const Judge& judge) {
               {"requests", judge.requests()},
               {"events", judge.events()},
               {"dropped", judge.dropped()}};
-  for (std::size_t i = 0; i < kNumLaws; ++i) {
-    out["evaluated"][std::string(kRunLaws[i].id)] = judge.spoke(static_cast<LawId>(i));
+  for (std::size_t i = 0; i < kRunLaws.size(); ++i) {
+    out["evaluated"][std::string(kRunLaws[i].id)] = judge.count(i).evaluated;
   }
   out["findings"] = json::array();
   for (const Found& found : judge.findings()) {

@@ -54,7 +54,7 @@ void Judge::check_slot(const Row& row, const event::Sent& sent) {
                   "the slot mapping writes a position that is not among ", row.start, " to ",
                   row.start + row.n - 1);
   }
-  ++spoke_[kTable];
+  ++counts_[kTable].evaluated;
   if (!is_null(sent.block) || !in_batch(row)) return;
   report(kTable, {&asked_[row.request], Place{0, sent.block}, nullptr, sent.position},
          "the worker's slot mapping writes it into the null block");

@@ -10,13 +10,13 @@ void Judge::write(Place at, std::uint32_t group, std::uint32_t first,
                   std::span<const Identity> content, const Writer& writer) {
   Block& block = shadow_.block(at);
   if (!transfers_.empty()) {
-    ++spoke_[kSource];
-    ++spoke_[kTarget];
+    ++counts_[kSource].evaluated;
+    ++counts_[kTarget].evaluated;
   }
   if (block.readers + block.writers > 0) check_users(at, writer);
   if (writer.did == Did::move && at.tier == 0) check_steps(at, group, first, content, writer);
   if (at.tier == 0) {
-    ++spoke_[kOverwritten];
+    ++counts_[kOverwritten].evaluated;
     if (block.holders > writer.own) {
       ++disturbed_;
       check_overwritten(at, group, first, content);
@@ -36,7 +36,7 @@ void Judge::write(Place at, std::uint32_t group, std::uint32_t first,
     const Group& of = header_.groups[key.group];
     const std::uint32_t covered = of.state ? 1 : (key.to - 1) % of.block_size + 1;
     if (key.awaited || key.identity == kUnjudged || first >= covered) continue;
-    ++spoke_[kPublished];
+    ++counts_[kPublished].evaluated;
     report(kPublished, {&asked_[key.request], at},
            "other content is written into a block that is published for tokens up "
            "to ",
@@ -92,7 +92,7 @@ void Judge::check_users(Place at, const Writer& writer) {
       const Asked* asked = given.req ? &asked_[*given.req] : nullptr;
       const bool gone = asked && (!asked->live || asked->incarnation != transfer.incarnation);
       const bool given_back = gone && at.tier == 0 && writer.request != given.req;
-      ++spoke_[kGivenBack];
+      ++counts_[kGivenBack].evaluated;
       return report(given_back ? kGivenBack
                     : reads    ? kSource
                                : kTarget,
@@ -125,7 +125,7 @@ bool Judge::wants_other(const Row& row, Place at, std::uint32_t group, std::uint
 /// wants something else there.
 void Judge::check_steps(Place at, std::uint32_t group, std::uint32_t first,
                         std::span<const Identity> content, const Writer& writer) {
-  ++spoke_[kGivenBack];
+  ++counts_[kGivenBack].evaluated;
   for (const Step& step : steps_in_flight_) {
     for (const Row& row : step.rows) {
       const Asked& asked = asked_[row.request];

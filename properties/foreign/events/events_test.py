@@ -5,7 +5,6 @@ recorded. Where Dynamo is, it follows, too."""
 
 import copy
 import json
-import os
 import pathlib
 import random
 import shlex
@@ -15,12 +14,13 @@ import sys
 import tempfile
 import tracemalloc
 import unittest
-from types import SimpleNamespace
 
 import run
 from judge import Judge
 from router import radix_tree
+from scenes import CLEARED, RECORDING, SCENES, SOUND, removed, stored, stream
 
+from kvproof_support import results
 from kvproof_support.files import InputError
 
 try:
@@ -28,29 +28,7 @@ try:
 except ImportError:
     TREE = None
 HERE = pathlib.Path(__file__).resolve().parent
-CHECK = os.path.join(os.environ.get("KVPROOF_BIN", str(HERE.parents[2] / "build/release/bin")),
-                     "kvproof-check")
-
-
-def stored(names, parent=None, size=2, tokens=None, **more):
-    return {"type": "BlockStored", "block_hashes": [*names], "parent_block_hash": parent,
-            "token_ids": [ord(name) for name in names for _ in range(2)] if tokens is None
-            else tokens, "block_size": size, **more}
-
-
-def removed(names, **more):
-    return {"type": "BlockRemoved", "block_hashes": [*names], **more}
-
-
-CLEARED = {"type": "AllBlocksCleared"}
-SOUND = [stored("abc"), stored("d", "a"), removed("c"), stored("c", "b"), stored("a", medium="CPU"),
-         removed("cb"), ["BlockStored", ["b"], "a", [98, 98], 2], CLEARED, stored("ab")]
-
-RECORDING = b"""\
-{"kvproof_trace":1,"config":{"hash_block_size":1,"groups":[{"kind":"full","block_size":1}]}}
-{"op":"decode","reqs":["a"],"events":[{"type":"stored","group":0,"from":0,"to":1,\
-"blocks":[[1,1]]}],"state":{"hashes":{"a":[7]},"index":[[0,7,[1]]],"tables":{"a":[[1]]}}}
-"""
+CHECK = results.program("check")
 
 
 def packed(value):
@@ -65,9 +43,12 @@ def packed(value):
     return b"\xc0" if value is None else struct.pack(">Bq", 0xD3, value)
 
 
+def as_lines(lines):
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
 def as_json(events):
-    return b"".join(json.dumps({"seq": i, "batch": [0, [event], None]}).encode() + b"\n"
-                    for i, event in enumerate(events))
+    return as_lines(stream(*events))
 
 
 def as_frames(events):
@@ -93,29 +74,15 @@ class EventsTest(unittest.TestCase):
             self.assertEqual(self.judged(data), set())
             self.assertEqual((self.judge.counts["events"], self.judge.asked["lookup"]), (9, 8))
 
-    def test_each_fault_of_a_stream_is_noticed_by_its_law(self):
-        for law, events in (
-                ("parent", SOUND[1:2]), ("removed", [SOUND[0], *SOUND[2:3] * 2]),
-                ("removed", [SOUND[2], SOUND[0]]), ("twice", SOUND[:1] * 2),
-                ("twice", [event for event in SOUND if event != CLEARED]),
-                ("parent", [stored("ab"), CLEARED, stored("c", "b")]),
-                ("removed", [stored("ab"), CLEARED, removed("b")]),
-                ("removed", [stored("a"), removed("a", medium="CPU")]),
-                ("parent", [stored("a"), stored("b", "x")]),
-                ("tail", [stored("a"), stored("b", "x", 1, [1])]),
-                ("meaning", [stored("abc"), removed("c"), stored("c", "a")]),
-                ("meaning", [stored("a"), removed("a"), stored("a", tokens=[5, 5])]),
-                ("size", [stored("ab"), stored("cd", "b", 3, [1] * 6)]),
-                ("tokens", [stored("ab", tokens=[1, 2, 3])])):
-            self.assertEqual(self.judged(as_json(events)) - {"lookup"}, {law}, events)
-        for keep in ((0, 2), (0, 2, 1), (0, 0)):
-            batches = as_json([CLEARED] * 3).splitlines(True)
-            self.assertEqual(self.judged(b"".join(batches[i] for i in keep)), {"sequence"})
-
-    def test_a_mirror_that_hears_otherwise_is_noticed(self):
-        deaf = SimpleNamespace(apply_event=lambda *_: None, find_matches=lambda _: SimpleNamespace(
-            scores={}), remove_worker=lambda _: None)
-        self.assertEqual(self.judged(as_json(SOUND), deaf), {"lookup"})
+    def test_each_law_of_the_list_reports_its_scenes_alone(self):
+        self.assertEqual([*SCENES], [law["id"] for law in results.describe()["laws"]
+                                     if law["judges"] == "events"])
+        for law, scenes in SCENES.items():
+            self.assertTrue(scenes, law)
+            for what, lines in scenes.items():
+                found = self.judged(as_lines(lines), getattr(lines, "tree", TREE))
+                self.assertEqual(found - {"lookup"}, {law} - {"lookup"}, what)
+                self.assertIn(law, found, what)
 
     def test_what_stands_behind_a_removed_parent_is_cut_and_not_blamed(self):
         self.assertEqual(self.judged(as_json([stored("abc"), removed("b"), stored("b", "a"),
@@ -131,8 +98,7 @@ class EventsTest(unittest.TestCase):
                  for line in path.read_bytes().splitlines()]
 
         def found_now():
-            return self.judged(b"".join(json.dumps(line).encode() + b"\n" for line in lines),
-                               unique=False)
+            return self.judged(as_lines(lines), unique=False)
         self.assertEqual(found_now(), set())
         self.assertGreater(self.judge.asked["lookup"], 1000)
 
@@ -166,8 +132,7 @@ class EventsTest(unittest.TestCase):
                 [[0, "k", [1]]])):
             lines.append({"op": op, "req": "r0", "events": events, "state": {
                 "hashes": hashes, "index": index, "tables": {}}})
-        self.assertEqual(self.judged(b"".join(
-            json.dumps(line).encode() + b"\n" for line in lines)), set())
+        self.assertEqual(self.judged(as_lines(lines)), set())
         self.assertEqual(self.judge.asked["residency"], 2)
 
     def test_bad_input_is_one_line_and_a_torn_end_is_said(self):
@@ -185,8 +150,9 @@ class EventsTest(unittest.TestCase):
     def test_no_bytes_are_too_bad(self):
         draw = random.Random(1)
         tracemalloc.start()
-        self.assertEqual((self.judged(RECORDING), self.judge.asked["lookup"]), (set(), 1))
-        for seed in (as_json(SOUND), as_frames(SOUND), RECORDING, b"\xdd\xff\xff\xff\xff" * 9):
+        self.assertEqual((self.judged(as_lines(RECORDING)), self.judge.asked["lookup"]), (set(), 1))
+        for seed in (as_json(SOUND), as_frames(SOUND), as_lines(RECORDING),
+                     b"\xdd\xff\xff\xff\xff" * 9):
             for _ in range(1000):
                 data = bytearray(seed)
                 for _ in range(draw.randint(1, 5)):

@@ -1,21 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The laws of a stream of KV cache events, and what a router finds that follows it."""
+"""Judges a stream of KV cache events by laws of the list (properties/laws/laws.h), and what a
+router finds that follows it."""
 
 from collections import Counter
 
 from router import Router, leading
-
-LAWS = {
-    "sequence": "batches are numbered one by one",
-    "size": "blocks of a group have one size; a shorter one stands alone and divides it",
-    "tokens": "an event has the tokens of its blocks, and but in the main group of some left out",
-    "parent": "in the main group, which routers follow, the parent of a block was stored before",
-    "tail": "and so was that of a shorter block",
-    "meaning": "a hash has one parent and one content",
-    "twice": "with --unique: nothing is stored that is there",
-    "removed": "what is removed is there",
-    "residency": "behind each operation the events say what the pool's index shows",
-    "lookup": "a router that follows the events finds what is held"}
 
 
 class Judge:

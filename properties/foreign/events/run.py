@@ -7,7 +7,7 @@ import importlib.util
 import os
 import sys
 
-from judge import LAWS, Judge
+from judge import Judge
 from recording import Recording
 from router import radix_tree
 from wire import batch_of, lines, packed_values
@@ -56,12 +56,14 @@ def rows_of(judge, torn, mirrored, told):
     """@return the rows of all files: the stream, its laws, and the first findings of each law
     @param told what is known"""
     findings, laws = [], []
+    sentences = {law["id"]: law["sentence"] for law in results.describe()["laws"]
+                 if law["judges"] == "events"}
     for finding in judge.findings:
         match = told.match("", "", finding["law"], finding["reason"])
         findings.append(results.row("events_finding", {
             "verdict": "known" if match else "broken", "known": match.id if match else "",
-            "name": LAWS[finding["law"]], **finding}, {}))
-    for law, name in LAWS.items():
+            "name": sentences[finding["law"]], **finding}, {}))
+    for law, name in sentences.items():
         of_law = {each["parameters"]["verdict"] for each in findings
                   if each["parameters"]["law"] == law}
         laws.append(results.row("events_law", {

@@ -158,7 +158,7 @@ void Walker::ask_model(const Operation& operation, Level& to) {
 void Walker::judge(const Level& from, const Operation& operation, const Level& to) {
   if (!oracles_.laws || wrong_) return;
   const Step step{config_, from.state, operation, outcome_, to.state, to.history};
-  for (const Law& row : kLaws) {
+  for (const Law& row : kStateLaws) {
     if (!is_due(row.reach, to.history)) continue;
     if (Finding finding = row.check(step)) object(row.id, row.name, *std::move(finding));
   }
