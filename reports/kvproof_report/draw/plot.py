@@ -28,6 +28,7 @@ class Plot:
     table: Callable[[list[Result]], Table]
     number: Callable[[list[Result]], Number | None] | None = None  # for the summary
     totals: str | None = None  # an experiment whose rows the table shows instead, if it has any
+    also: tuple[str, ...] = ()  # it draws the results of these, too
     sums: str | None = None  # a further experiment: the functions get its rows behind their own
     case: tuple[str, Any] | None = None  # (parameter, value): it draws only the results with it
     family: str | None = None  # a sentence about this figure and others, said once above them
@@ -35,6 +36,10 @@ class Plot:
     section: str = "Further figures"
     place: int = 100    # within its section, the lowest first
     summary: int | None = None  # the place of its number among those of the summary
+
+    @property
+    def experiments(self) -> tuple[str, ...]:
+        return (self.experiment, *self.also)
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ class Table:
 
 def rows_of(plot: Plot, results: Results) -> list[Result]:
     """The results that its functions get; empty where its experiment has none."""
-    rows = results.of(plot.experiment)
+    rows = [row for name in plot.experiments for row in results.of(name)]
     if plot.case:
         name, value = plot.case
         rows = [row for row in rows if row.get(name) == value]

@@ -204,7 +204,7 @@ def contents(sections: list[tuple[str, list[Plot]]]) -> str:
 
 def is_due(plot: Plot, results: Results, absent: dict[str, str]) -> bool:
     """Whether the page has to say that the figure is missing."""
-    return not plot.optional or plot.experiment in absent or bool(results.of(plot.experiment))
+    return not plot.optional or plot.experiment in absent or bool(rows_of(plot, results))
 
 
 # ---- one figure ---------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ def gap(plot: Plot, reason: str, of_another_run: bool) -> str:
 
 def made_by(plot: Plot, results: Results) -> str:
     files = [file for file in results.files
-             if any(row.experiment == plot.experiment for row in file.results)]
+             if any(row.experiment in plot.experiments for row in file.results)]
     lines = []
     for file in files:
         command = plain_command(file.environment.get("command")) or plot.command

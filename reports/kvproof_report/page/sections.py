@@ -24,7 +24,8 @@ for found in sorted((plot for module in MODULES for plot in plots_of(module)),
 PLOTS = [plot for plots in SECTIONS.values() for plot in plots]
 
 # The experiments that have a figure, or a place of their own on the page.
-DRAWN = {name for plot in PLOTS for name in (plot.experiment, plot.totals, plot.sums) if name} | {
+DRAWN = {name for plot in PLOTS for name in (*plot.experiments, plot.totals, plot.sums)
+         if name} | {
     "report_part"}
 
 # The figures whose numbers stand at the top of the page and in the comparison of machines.

@@ -5,7 +5,7 @@ import re
 
 from kvproof_report.draw import drawing
 from kvproof_report.draw.plot import rows_of
-from kvproof_report.figures import kill_counts, run_laws
+from kvproof_report.figures import kill_counts, laws
 from kvproof_report.tests import sample_results
 from kvproof_report.tests.page_support import DocumentTest, faults_of, texts_of
 
@@ -13,8 +13,8 @@ from kvproof_report.tests.page_support import DocumentTest, faults_of, texts_of
 class CorrectnessTest(DocumentTest):
     """The figures of what `kvproof check` finds: they show it most of all when it is bad."""
 
-    def article(self, document, key):
-        _, _, page = self.draw(*self.write_all(document))
+    def article(self, document, key, *others):
+        _, _, page = self.draw(*self.write_all(document, *others))
         start = page.index(f'<article id="{key}">')
         return page[start:page.index("</article>", start)]
 
@@ -51,19 +51,26 @@ class CorrectnessTest(DocumentTest):
 
     def test_broken_and_vacuous_laws_are_red(self):
         document = sample_results.document("check_law")
-        self.assertFalse("var(--red)" in self.article(document, "law-table"))
+        self.assertFalse("var(--red)" in self.article(document, "laws"))
         document["results"][2]["parameters"]["verdict"] = "broken"
         document["results"][15]["parameters"]["verdict"] = "cannot_tell"
-        bad = self.article(document, "law-table")
+        bad = self.article(document, "laws")
         self.assertTrue("2 of 24 verdicts are not what they should be: I3 of naive (broken); I4 of "
                         "half (cannot tell)" in bad)
         self.assertTrue("var(--red)" in bad)
 
-    def test_laws_of_all_subjects_stand_in_one_row(self):
-        table = self.article(sample_results.document("check_law"), "law-table")
-        self.assertEqual(table.count("<tr>"), 1 + 12)
-        self.assertTrue("half: evaluated" in table)
-        self.assertTrue("not applicable: it shows no index" in table)
+    def test_laws_of_all_kinds_stand_in_one_figure(self):
+        documents = [sample_results.document(name) for name in ("check_law", "live_law")]
+        documents[0]["results"] += [sample_results.result(
+            "events_law", {"law": law, "name": "a sentence", "verdict": verdict, "reason": ""},
+            evaluated=9, found=3) for law, verdict in (("tail", "known"), ("removed", "holds"))]
+        text = self.article(documents[0], "laws", documents[1])
+        self.assertEqual(text.count("<tr>"), 1 + 24 + 8 + 2)
+        self.assertIn("not applicable: it shows no index", text)
+        self.assertIn("; 2 of 2 laws of a stream of events evaluated, broken: tail (known)</h3>",
+                      text)
+        for title in laws.KINDS.values():
+            self.assertEqual(text.count(f">Laws {title}<"), 2)  # wide and narrow
 
     def test_space_that_was_cut_off_says_so(self):
         text = self.article(sample_results.document("exhaustive"), "exhaustive-search")
@@ -105,32 +112,32 @@ class CorrectnessTest(DocumentTest):
 
     def test_laws_of_runs_are_named_by_what_they_detected(self):
         document = sample_results.document("live_law")
-        text = self.article(document, "run-laws")
+        text = self.article(document, "laws")
         self.assertIn("1,177,032 steps of vLLM 1.0&#x27;s own scheduler: 7 known findings, nothing "
                       "new; 25 of 30 seeded faults detected, by 6 of 8 laws; S6 never evaluated",
                       text)
         for drawing_text in re.findall(r"<svg.*?</svg>", text, re.S):
             self.assertEqual(re.findall(r"<text [^>]*var\(--red\)[^>]*>([^<]*)<", drawing_text),
-                             ["runs with a new finding"])  # the key
+                             [])
             self.assertEqual(re.findall(r"<text [^>]*var\(--grey\)[^>]*>([^<]*)<", drawing_text),
-                             ["S6", "rule of 6", "never"])
+                             ["S6", "rule of 6"])
         document["results"][4]["metrics"]["new"]["value"] = 2
-        text = self.article(document, "run-laws")
+        text = self.article(document, "laws")
         self.assertIn("7 known findings, something new, detected by S5; 25 of 30", text)
         for drawing_text in re.findall(r"<svg.*?</svg>", text, re.S):
             self.assertEqual(re.findall(r"<text [^>]*var\(--red\)[^>]*>([^<]*)<", drawing_text),
-                             ["S5", "rule of 5", "2 new", "runs with a new finding"])
-        self.assertEqual(re.findall(r"<tr><td[^>]*>[^<]*</td><td[^>]*>([^<]*)</td>", text)[:2],
+                             ["broken, or vacuous", "S5", "rule of 5"])
+        self.assertEqual(re.findall(r"<tr><td[^>]*>([^<]*)</td>", text)[:2],
                          ["S5", "S1"])
 
     def test_laws_of_runs_without_their_sums_or_faults_are_drawn(self):
         document = sample_results.document("live_law")
         document["results"][-1]["metrics"]["seeded"]["value"] = 0
         self.assertIn("7 known findings, nothing new; S6 never evaluated</h3>",
-                      self.article(document, "run-laws"))
+                      self.article(document, "laws"))
         document["results"] = document["results"][:1]
         self.assertIn("<h3>vLLM 1.0&#x27;s own scheduler: nothing new</h3>",
-                      self.article(document, "run-laws"))
+                      self.article(document, "laws"))
 
     def test_laws_of_a_run_in_a_file_are_drawn_with_its_findings(self):
         document = sample_results.document("live_law")
@@ -138,7 +145,7 @@ class CorrectnessTest(DocumentTest):
             "live_law", {"file": "/runs/a.jsonl", "law": "S1", "name": "x", "verdict": "broken"},
             evaluated=5, findings=2)]
         self.assertIn("<h3>a.jsonl: something new, detected by S1</h3>",
-                      self.article(document, "run-laws"))
+                      self.article(document, "laws"))
 
     def test_releases_that_ran_are_told_from_those_that_did_not(self):
         text = self.article(sample_results.document("live_history"), "live-history")
@@ -150,9 +157,9 @@ class CorrectnessTest(DocumentTest):
         drawing.use_style()
         document = sample_results.document("live_law")
         document["results"][0]["metrics"]["new"]["value"] = 100
-        rows = rows_of(run_laws.PLOT, self.load(document))
+        rows = rows_of(laws.PLOT, self.load(document))
         for width in (drawing.NARROW, drawing.WIDE):
-            figure = run_laws.draw(rows, width)
+            figure = laws.draw(rows, width)
             self.assertEqual(faults_of(texts_of(figure), figure.bbox.padded(1)), [])
 
     def test_fields_are_named(self):

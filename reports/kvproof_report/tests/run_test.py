@@ -139,7 +139,7 @@ class RunTest(FolderTest):
                         self.path("results", f"{left}.json"))
         code, _, said = self.run_sh("--smoke")
         self.assertEqual(code, 0, said)
-        for key in ("kill-matrix", "engines", "engine-history", "run-laws", "live-history",
+        for key in ("kill-matrix", "engines", "engine-history", "laws", "live-history",
                     "peers-kernels"):
             self.assertTrue(f'<article id="{key}">' in self.page(), key)
         self.assertTrue('<p id="exhaustive-search" class="absent">' in self.page())
@@ -276,7 +276,7 @@ class RunTest(FolderTest):
                      "kvproof-check --exhaustive", "kvproof-check",
                      "kvproof-bench --filter=^movement --min-seconds-per-case=1"):
             self.assertIn(call, calls)
-        for key in ("kill-matrix", "liar-matrix", "exhaustive-search", "law-table"):
+        for key in ("kill-matrix", "liar-matrix", "exhaustive-search", "laws"):
             self.assertTrue(f'<article id="{key}">' in self.page(), key)
 
     def test_thorough_run_looks_longer_than_a_first_look(self):
@@ -311,7 +311,7 @@ class RunTest(FolderTest):
             code, out, said = self.run_sh("--smoke", **{found: "check_law"})
             self.assertEqual((code, out), (expected, "results/report.html\n"), said)
             self.assertIn(f"kvproof report: check: {words}; the page says what\n", said)
-            self.assertTrue('<article id="law-table">' in self.page())
+            self.assertTrue('<article id="laws">' in self.page())
         os.unlink(self.path("results", "utilisation.json"))  # the rest is there from before
         self.assertEqual(self.run_sh("--smoke", "--resume")[0], 3)
 
