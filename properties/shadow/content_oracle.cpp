@@ -33,6 +33,7 @@ Finding ContentOracle::follow(const Operation& operation, const Outcome& outcome
                               const Snapshot& before, const Snapshot& after,
                               const CallerBook& book) {
   const Result& result = outcome.result;
+  handed_out_.clear();
   if (is_undone(result) || std::holds_alternative<Refused>(result)) return std::nullopt;
   const bool judge = perform(operation, result, before, after, book);
   if (!breach_of_caller_.empty()) return std::nullopt;
@@ -64,7 +65,7 @@ bool ContentOracle::perform(const Operation& operation, const Result& result,
   const Request* r = book.find(request_of(operation));
   if (std::holds_alternative<op::Take>(operation)) {
     for (std::size_t g = 0; granted != nullptr && g < granted->blocks.size(); ++g) {
-      for (BlockId block : granted->blocks[g]) device_.clear(block);
+      for (BlockId block : granted->blocks[g]) hand_out(block);
     }
     return true;
   }
@@ -115,7 +116,7 @@ bool ContentOracle::perform_own(const Request& r, const TokenCounts& old,
     if (const RequestState* now = after.find(r.name)) advance(r, old, advance_o->computed, *now);
   } else if (granted != nullptr) {  // a swap: the target is garbage until the transfer lands
     const bool out = std::holds_alternative<op::SwapOut>(operation);
-    for (const Copy& copy : granted->copies) (out ? host_ : device_).clear(copy.to);
+    for (const Copy& copy : granted->copies) hand_out(copy.to, out);
   } else {
     return std::holds_alternative<Hit>(result) || std::holds_alternative<op::Recycle>(operation) ||
            std::holds_alternative<op::Truncate>(operation) ||
@@ -198,14 +199,19 @@ void ContentOracle::take(const Granted& granted, const Tables& was, const Tables
     for (std::size_t i = from; i < now[g].size(); ++i) {
       const bool moved = moves_state(group) && std::ranges::find(old, now[g][i]) != old.end();
       const bool kept = now[g][i] < kept_.size() && kept_[now[g][i]] != 0;
-      if (!moved && !kept) device_.clear(now[g][i]);
+      if (!moved && !kept) hand_out(now[g][i]);
     }
   }
   copy(granted);
 }
 
+void ContentOracle::hand_out(BlockId block, bool host) {
+  (host ? host_ : device_).clear(block);
+  handed_out_.emplace_back(host ? 1 : 0, block);
+}
+
 void ContentOracle::copy(const Granted& granted) {
-  for (const Copy& copy : granted.copies) device_.clear(copy.to);
+  for (const Copy& copy : granted.copies) hand_out(copy.to);
   for (const Copy& copy : granted.copies) device_.copy(copy.from, device_, copy.to);
 }
 
@@ -229,11 +235,15 @@ void ContentOracle::complete(const TransferRecord& transfer) {
   for (const Copy& copy : transfer.copies) to.copy(copy.from, from, copy.to);
 }
 
+bool ContentOracle::has_states() const {
+  return std::ranges::any_of(
+      config_.groups, [](const GroupConfig& group) { return group.kind == LayerKind::mamba; });
+}
+
 // A state goes on in its place, whoever else holds that, until its block is complete and published:
 // of states only those are read under a lease.
 void ContentOracle::pin(const op::Pin& o, const Snapshot& after) {
-  const bool states = std::ranges::any_of(
-      config_.groups, [](const GroupConfig& group) { return group.kind == LayerKind::mamba; });
+  const bool states = has_states();
   for (const BlockId block : o.blocks) {
     if (!device_.has(block)) continue;
     const BlockState& state = after.blocks[block];

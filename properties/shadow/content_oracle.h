@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "properties/caller/caller_book.h"
@@ -58,6 +59,16 @@ class ContentOracle {
   /// reports nothing. Empty = nothing.
   [[nodiscard]] std::string_view breach_of_caller() const { return breach_of_caller_; }
 
+  /// The blocks that the last operation has handed out, with their tiers: 0 is the device.
+  [[nodiscard]] const std::vector<std::pair<std::uint32_t, BlockId>>& handed_out() const {
+    return handed_out_;
+  }
+  /// The identities of its prefixes, one a token. @pre the request has tokens
+  [[nodiscard]] const Identity* chain_of(const RequestRecord& r) const {
+    return contiguous_.rows(r.name);
+  }
+  [[nodiscard]] bool has_states() const;
+
  private:
   using Tables = std::vector<std::vector<BlockId>>;
   using Slot = live::Slot;
@@ -83,6 +94,7 @@ class ContentOracle {
              const Granted& granted, const RequestState& was, const RequestState& now);
   void take(const Granted& granted, const Tables& was, const Tables& now, std::uint64_t hit_tokens);
   void copy(const Granted& granted);
+  void hand_out(BlockId block, bool host = false);
   void note_kept(const Snapshot& before, const Snapshot& after);
   void advance(const Request& r, const TokenCounts& old, std::uint32_t computed,
                const RequestState& now);
@@ -132,6 +144,7 @@ class ContentOracle {
   std::vector<std::uint8_t> kept_;  // shape [num_blocks]: the grant has taken it with its content
   TierSlots device_;
   TierSlots host_;
+  std::vector<std::pair<std::uint32_t, BlockId>> handed_out_;
   std::uint64_t drafts_ = 0;  // whose tokens nobody knows yet: each is content of its own
   ContiguousRows contiguous_;
   std::vector<Leased> leased_;

@@ -131,6 +131,7 @@ struct Start {
   std::optional<std::uint64_t> after;
   std::optional<std::uint32_t> carries;  // whose tokens a receive brings, from `first` on, if known
   std::uint32_t first = 0;
+  bool keeps = false;  // what is written into `from` may be what is there already
 };
 struct Move {
   std::string transfer;

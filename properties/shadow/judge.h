@@ -96,6 +96,24 @@ class Judge {
   /// @return for how many tokens of requests that have ended there is memory
   [[nodiscard]] std::size_t room_of_gone() const;
 
+  // slots.cpp: what an operation on an allocator does to slots, and no event of a run says
+
+  /// Positions [from, to) of a request, in the blocks that a table of a group names.
+  struct Part {
+    std::uint32_t request = 0;
+    std::uint32_t group = 0;
+    std::uint32_t tier = 0;
+    std::span<const BlockId> table;
+    std::uint32_t from = 0;
+    std::uint32_t to = 0;
+  };
+  /// The block is handed out: what it held is gone.
+  void clear(Place at);
+  /// What was written there as drafts, or loaded, is what its tokens write.
+  void know(const Part& part);
+  /// It must be there.
+  void look(LawId law, const Part& part);
+
  private:
   struct Entry {  // of a table
     std::uint32_t block = 0;
@@ -242,7 +260,9 @@ class Judge {
   [[nodiscard]] std::vector<Holder> holders_of(std::uint32_t block) const;
   void check_overwritten(Place at, std::uint32_t group, std::uint32_t first,
                          std::span<const Identity> content);
-  void check_users(Place at, const Writer& writer);
+  void check_users(Place at, std::uint32_t first, std::span<const Identity> content,
+                   const Writer& writer);
+  [[nodiscard]] Slot* slot_of(const Part& part, std::uint32_t position);
   [[nodiscard]] bool wants_other(const Row& row, Place at, std::uint32_t group, std::uint32_t first,
                                  std::span<const Identity> content) const;
   void check_steps(Place at, std::uint32_t group, std::uint32_t first,

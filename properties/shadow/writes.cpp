@@ -13,7 +13,7 @@ void Judge::write(Place at, std::uint32_t group, std::uint32_t first,
     ++counts_[kSource].evaluated;
     ++counts_[kTarget].evaluated;
   }
-  if (block.readers + block.writers > 0) check_users(at, writer);
+  if (block.readers + block.writers > 0) check_users(at, first, content, writer);
   if (writer.did == Did::move && at.tier == 0) check_steps(at, group, first, content, writer);
   if (at.tier == 0) {
     ++counts_[kOverwritten].evaluated;
@@ -77,7 +77,13 @@ void Judge::check_overwritten(Place at, std::uint32_t group, std::uint32_t first
 }
 
 /// Whether transfers in flight still use what is about to be written.
-void Judge::check_users(Place at, const Writer& writer) {
+void Judge::check_users(Place at, std::uint32_t first, std::span<const Identity> content,
+                        const Writer& writer) {
+  const auto slots = shadow_.slots(at).subspan(first, content.size());
+  const bool changes = !std::equal(content.begin(), content.end(), slots.begin(),
+                                   [](Identity now, const Slot& slot) {
+                                     return slot.identity == kUnwritten || slot.identity == now;
+                                   });
   for (const Transfer& transfer : transfers_) {
     const event::Start& given = transfer.given;
     if (writer.number == (transfer.number | kByTransfer)) continue;
@@ -87,6 +93,7 @@ void Judge::check_users(Place at, const Writer& writer) {
       };
       const bool reads = uses(given.from);
       if (transfer.moved[pair] || (!reads && !uses(given.to))) continue;
+      if (given.keeps && !changes) continue;
       // Up to that step its block is only filled.
       if (reads && given.after && last_ran_ <= given.after) continue;
       const Asked* asked = given.req ? &asked_[*given.req] : nullptr;
