@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "properties/laws/laws.h"
+#include "properties/shadow/verdict.h"
 #include "reference/contract.h"
 #include "reference/decode_calls.h"
 #include "reference/operations.h"
@@ -42,6 +43,7 @@ Audit::Audit(const CacheConfig& config, Subject& subject, Oracles oracles,
   }
   if (oracles_.model) model_.emplace(config_, oracles_.compared);
   if (oracles_.content) content_.emplace(config_, oracles_.promises.traits);
+  if (oracles_.content && oracles_.runs) runs_.emplace(config_);
   if (oracles_.promises.contents) readback_.emplace(config_, oracles_.promises.sinks);
   subject_.observe(*after_);
   history_.tally.count(*after_);
@@ -207,10 +209,20 @@ void Audit::judge(const Operation& operation) {
 
 void Audit::check_content(const Operation& operation) {
   if (!content_) return;
-  if (Finding finding = content_->follow(operation, outcome_, *before_, *after_, history_.book)) {
-    throw Violation("content", *std::move(finding));
+  Finding finding = content_->follow(operation, outcome_, *before_, *after_, history_.book);
+  const live::Found* found = nullptr;
+  if (runs_) {
+    found = runs_->follow(operation, outcome_, *before_, *after_, history_.book, *content_);
   }
   counts_.blind += content_->breach_of_caller().empty() ? 0 : 1;
+  if (!finding && found == nullptr) return;
+  Broken wrong;
+  if (finding) wrong.add("content", "", *std::move(finding));
+  if (found != nullptr) {
+    const Law& law = kRunLaws[found->law];
+    wrong.add(law.id, law.name, say(live::in_words(*found, runs_->judge())));
+  }
+  throw Violation(std::move(wrong));
 }
 
 void Audit::check_readback(const Snapshot& state) {

@@ -23,6 +23,7 @@
 #include "properties/laws/violation.h"
 #include "properties/shadow/content_oracle.h"
 #include "properties/shadow/content_readback.h"
+#include "properties/shadow/operation_events.h"
 #include "reference/subject.h"
 
 namespace kvproof::properties {
@@ -38,6 +39,7 @@ struct Oracles {
   ComparedParts compared = {};      // the parts that the model compares
   Promises promises = {};           // of the subject
   bool every_law = false;  // on every step, though it has no occasion to break most of them
+  bool runs = false;       // beside content: the judge of runs, told what each operation does
 };
 
 /// Counts of events. A run in which an event never happened proves nothing about it.
@@ -134,6 +136,7 @@ class Audit {
   std::optional<ModelOracle> model_;
   Occasions uncompared_ = 0;  // of the steps that the model has not followed
   std::optional<ContentOracle> content_;
+  std::optional<OperationEvents> runs_;
   std::optional<ContentReadback> readback_;
   Counts counts_;
   mutable std::vector<LawCount> law_counts_;

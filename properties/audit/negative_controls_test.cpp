@@ -34,7 +34,7 @@ void for_each_subject(const CacheConfig& config, const Body& body) {
   for (const auto& row : optimized::kSubjects) {
     SCOPED_TRACE(std::string(row.name));
     const std::unique_ptr<Subject> subject = row.make(config);
-    Audit audit(config, *subject, {});
+    Audit audit(config, *subject, {.runs = true});
     body(audit);
   }
 }
@@ -44,7 +44,7 @@ bool refused(const Outcome& outcome) { return std::holds_alternative<Refused>(ou
 // inference-sim#492: to refuse what would have fitted costs time and loses nothing.
 TEST(NegativeControls, AConservativeCheckIsUnkindAndSafe) {
   const MakeSubject make = [](const CacheConfig& config) { return make_museum("B062", config); };
-  Oracles safety{true, false, true};
+  Oracles safety{.model = false, .runs = true};
   for (std::size_t i = 0; i < kStateLaws.size(); ++i) {
     if (kStateLaws[i].promise != Promise::safety) safety.laws_left_out |= 1ULL << i;
   }

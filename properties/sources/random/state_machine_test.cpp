@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The random state machine: every implementation of the list, in every configuration of the list
-// and every profile, audited by all three oracles after every operation.
+// and every profile, audited by all three oracles and the judge of runs after every operation.
 //
 // KVPROOF_SEED chooses the cases, KVPROOF_OPERATIONS how many operations each configuration
 // performs. RC_PARAMS, when set, is RapidCheck's own and wins.
@@ -74,7 +74,7 @@ rc::Gen<Choice> any_choice() {
 /// Shrinks what RapidCheck left, writes it to `folder` and tells about it.
 std::string report(std::string_view subject, const MakeSubject& make, const Failure& failure,
                    const std::filesystem::path& folder) {
-  Failure small = shrink(make, failure, {});
+  Failure small = shrink(make, failure, {.runs = true});
   small.subject = subject;
   const auto file = write_failure(small, seed_from_environment(), folder);
   return describe_failure(small, seed_from_environment(), file) +
@@ -90,7 +90,7 @@ bool holds(const std::string& name, const MakeSubject& make, const Profile& prof
     c.setup = *any_choice();
     c.choices = *rc::gen::resize(kMostOperationsPerCase,
                                  rc::gen::container<std::vector<Choice>>(any_choice()));
-    auto found = run_case(make, profile, configuration, c, {}, counts);
+    auto found = run_case(make, profile, configuration, c, {.runs = true}, counts);
     if (!found) return;
     failure = std::move(
         found);  // the last one that fails is the smallest: shrinking only follows failures
