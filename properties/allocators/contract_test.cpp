@@ -21,7 +21,7 @@ namespace {
 constexpr std::uint32_t kMinusOne = std::numeric_limits<std::uint32_t>::max();
 
 /// Operations that hold, and one that does not.
-struct Broken {
+struct BrokenCall {
   Breach breach;
   const char* what;
   std::vector<Operation> before;
@@ -46,7 +46,7 @@ std::vector<Operation> one_and(std::vector<Operation> more) {
   return out;
 }
 
-void add_requests(std::vector<Broken>& out) {
+void add_requests(std::vector<BrokenCall>& out) {
   const auto unknown = [&](const char* what, std::vector<Operation> before, Operation breaks) {
     out.push_back({Breach::unknown_request, what, std::move(before), std::move(breaks)});
   };
@@ -79,7 +79,7 @@ void add_requests(std::vector<Broken>& out) {
       op::Allocate{"a", {.external = kMinusOne}});
 }
 
-void add_admission(std::vector<Broken>& out) {
+void add_admission(std::vector<BrokenCall>& out) {
   const auto add = [&](Breach breach, const char* what, std::vector<Operation> before,
                        Operation breaks) {
     out.push_back({breach, what, std::move(before), std::move(breaks)});
@@ -99,7 +99,7 @@ void add_admission(std::vector<Broken>& out) {
   add(Breach::published_tail, "published", one_and({op::Advance{"a", 0}}), op::Truncate{"a", 4});
 }
 
-void add_blocks(std::vector<Broken>& out) {
+void add_blocks(std::vector<BrokenCall>& out) {
   const auto add = [&](Breach breach, const char* what, std::vector<Operation> before,
                        Operation breaks) {
     out.push_back({breach, what, std::move(before), std::move(breaks)});
@@ -129,7 +129,7 @@ void add_blocks(std::vector<Broken>& out) {
   add(Breach::duplicate_lease, "given twice", one_and({op::Pin{{1}, "l"}}), op::Pin{{2}, "l"});
 }
 
-void add_transfers(std::vector<Broken>& out) {
+void add_transfers(std::vector<BrokenCall>& out) {
   const auto add = [&](Breach breach, const char* what, std::vector<Operation> before,
                        Operation breaks) {
     out.push_back({breach, what, std::move(before), std::move(breaks)});
@@ -168,8 +168,8 @@ void add_transfers(std::vector<Broken>& out) {
   out.back().groups = {full(4), mamba(4, MambaMode::align)};
 }
 
-std::vector<Broken> all_broken() {
-  std::vector<Broken> out;
+std::vector<BrokenCall> all_broken() {
+  std::vector<BrokenCall> out;
   add_requests(out);
   add_admission(out);
   add_blocks(out);
@@ -177,7 +177,7 @@ std::vector<Broken> all_broken() {
   return out;
 }
 
-CacheConfig config_of(const Broken& broken) {
+CacheConfig config_of(const BrokenCall& broken) {
   CacheConfig config = pool(12, broken.groups);
   config.max_model_len = 64;
   config.num_host_blocks = broken.num_host_blocks;
@@ -187,7 +187,7 @@ CacheConfig config_of(const Broken& broken) {
 class Contract : public testing::TestWithParam<Way> {};
 
 TEST_P(Contract, ABrokenCallIsNamedAndChangesNothing) {
-  for (const Broken& broken : all_broken()) {
+  for (const BrokenCall& broken : all_broken()) {
     SCOPED_TRACE(std::string(to_string(broken.breach)) + ": " + broken.what);
     Driver m(GetParam(), config_of(broken));
     for (const Operation& operation : broken.before) {
@@ -207,7 +207,7 @@ TEST_P(Contract, ABrokenCallIsNamedAndChangesNothing) {
 
 // What the call was refused for does not stand in the way of the calls that hold.
 TEST_P(Contract, AfterABrokenCallEverythingCanBeWoundUp) {
-  for (const Broken& broken : all_broken()) {
+  for (const BrokenCall& broken : all_broken()) {
     SCOPED_TRACE(std::string(to_string(broken.breach)) + ": " + broken.what);
     Driver m(GetParam(), config_of(broken));
     for (const Operation& operation : broken.before) m.apply(operation);
@@ -250,7 +250,7 @@ INSTANTIATE_TEST_SUITE_P(Managers, Contract, testing::ValuesIn(ways()), [](const
 
 TEST(ContractTable, EveryBreachIsProvoked) {
   std::set<Breach> provoked;
-  for (const Broken& broken : all_broken()) provoked.insert(broken.breach);
+  for (const BrokenCall& broken : all_broken()) provoked.insert(broken.breach);
   int count = 0;
   for (; to_string(static_cast<Breach>(count)) != "unnamed"; ++count) {
     EXPECT_TRUE(provoked.contains(static_cast<Breach>(count)))

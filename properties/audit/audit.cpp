@@ -220,7 +220,7 @@ void Audit::check_content(const Operation& operation) {
   if (finding) wrong.add("content", "", *std::move(finding));
   if (found != nullptr) {
     const Law& law = kRunLaws[found->law];
-    wrong.add(law.id, law.name, say(live::in_words(*found, runs_->judge())));
+    wrong.add(law.id, law.name, say(found->what, found->wrote.empty() ? "" : "; ", found->wrote));
   }
   throw Violation(std::move(wrong));
 }

@@ -53,7 +53,7 @@ std::shared_ptr<Story> story_of(const Failure& failure, const Show& show, const 
 
 /// What a finding says of a slot: what it should have held, and who wrote what it holds.
 LensVerdict verdict_of(const live::Found& found, const live::Judge& judge) {
-  const live::RunLaw& law = live::kRunLaws[found.law];
+  const Law& law = kRunLaws[found.law];
   LensVerdict out{.law = std::string(law.id),
                   .name = std::string(law.name),
                   .sentence = std::string(law.sentence),

@@ -202,7 +202,7 @@ TEST(StateMachineFailure, IsShrunkWrittenAndToldWithTheCommandThatReplaysIt) {
   EXPECT_TRUE(again->names("I2")) << again->text;
   EXPECT_FALSE(run_trace(sound, config, trace, {}).has_value());
   for (const std::string& part :
-       {say("seed ", seed_from_environment()), std::string("I2"),
+       {std::string(say("seed ", seed_from_environment())), std::string("I2"),
         "./kvproof replay " + file.string(), "look at it: file://" + folder.string()}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in\n" << text;
   }
