@@ -43,7 +43,7 @@ void Judge::know(const Part& part) {
 
 void Judge::look(LawId law, const Part& part) {
   const Asked& asked = asked_[part.request];
-  ++spoke_[law];
+  ++counts_[law].evaluated;
   for (std::uint32_t p = part.from; p < part.to; ++p) {
     const Slot* slot = slot_of(part, p);
     const bool known = p < asked.chain.size();
