@@ -36,12 +36,13 @@ std::string label(const TraceHeader& header) {
                              : say(header.config.profile.name, ' ', header.name);
 }
 
-/// The allocator of the trace. It has to show its keys.
-std::unique_ptr<Subject> open_subject(const TraceHeader& header) {
+/// The allocator of the trace. It has to show its keys. @param candidate is needed as long as it is
+std::unique_ptr<Subject> open_subject(const TraceHeader& header, properties::Candidate& candidate) {
   properties::SubjectOptions subject;
   subject.subject = header.subject;
   if (!subject.given()) subject.subject = optimized::subject_of(optimized::Role::standard).name;
-  properties::Opened out = find_candidate_or_mutant(subject).open(header.config);
+  candidate = find_candidate_or_mutant(subject);
+  properties::Opened out = candidate.open(header.config);
   constexpr properties::Parts kNeeded = properties::kIndex | properties::kHashes;
   if (out.subject != nullptr && (out.demands.shown & kNeeded) != kNeeded) {
     throw UsageError(subject.subject +
@@ -67,8 +68,9 @@ ExplainReport explain_file(const std::string& file) {
     return out;
   }
   out.by_twice = 0;
+  properties::Candidate candidate;
   properties::explain_traces(
-      file, open_subject,
+      file, [&](const TraceHeader& header) { return open_subject(header, candidate); },
       [&](const TraceHeader& header, const Explanations& told) { add(label(header), told); });
   return out;
 }

@@ -116,21 +116,21 @@ class TraceLens {
     SubjectOptions own = options_.subject;
     if (!own.given()) own.subject = header.subject;
     if (!own.given()) own.subject = optimized::subject_of(optimized::Role::standard).name;
-    const Candidate candidate = find_candidate_or_mutant(own);
-    Opened opened = candidate.open(header.config);
+    candidate_ = find_candidate_or_mutant(own);
+    Opened opened = candidate_.open(header.config);
     if (opened.subject == nullptr) return nullptr;
     const bool by_model = oracles_for(header.config, opened.demands).model;
     opened.subject = with_story(
         header.config, {std::move(opened.subject), opened.demands.shown, by_model}, story_);
     TraceHeader named = header;
-    named.subject = candidate.name;
-    std::string option = options_.subject.given() ? candidate.option : "";
-    if (options_.subject.given() && option.empty()) option = "--subject=" + candidate.name;
+    named.subject = candidate_.name;
+    std::string option = options_.subject.given() ? candidate_.option : "";
+    if (options_.subject.given() && option.empty()) option = "--subject=" + candidate_.name;
     story_->describe(named, fs::path(path_).filename().string(), opened.demands.shown,
                      replay_command(path_, option));
     const bool failure = header.recorded_from == "kvproof";
     if (!failure) return std::move(opened.subject);
-    return audited(header.config, std::move(opened), candidate);
+    return audited(header.config, std::move(opened), candidate_);
   }
 
   void watch(const TraceLine& line, const TraceVerdict& verdict) {
@@ -151,6 +151,7 @@ class TraceLens {
 
   std::string path_;
   LensOptions options_;
+  Candidate candidate_;  // of the trace that is read; its subjects need it
   GoldenReader reader_;
   std::uint64_t traces_ = 0;
   std::shared_ptr<Story> story_;
