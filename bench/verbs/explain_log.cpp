@@ -70,12 +70,8 @@ class LogExplainer {
   void learn(const ServedPrompt& served, std::uint32_t number) {
     contents_.clear();
     for (std::size_t i = 0; i < served.keys.size(); ++i) {
-      ContentId content = history_.find(served.keys[i]);
-      if (content == kNoContent) {
-        content = history_.learn(served.keys[i], i == 0 ? kNoContent : contents_.back(),
-                                 {.own = own_of(served, i)}, number);
-      }
-      contents_.push_back(content);
+      contents_.push_back(history_.learn(served.keys[i], i == 0 ? kNoContent : contents_.back(),
+                                         {.own = own_of(served, i)}, number));
     }
   }
 

@@ -13,7 +13,6 @@
 #include "bench/verbs/explain_report.h"
 #include "bench/verbs/hash_option.h"
 #include "properties/selftest/candidate_or_mutant.h"
-#include "properties/story/event_frames.h"
 #include "properties/story/lookups.h"
 #include "reference/support/say.h"
 

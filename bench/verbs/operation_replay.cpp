@@ -13,7 +13,7 @@
 #include "properties/check/drawing.h"
 #include "properties/check/recording_judge.h"
 #include "properties/selftest/candidate_or_mutant.h"
-#include "properties/story/operation_frames.h"
+#include "properties/story/frame.h"
 #include "reference/recordings/golden.h"
 
 namespace kvproof::bench {

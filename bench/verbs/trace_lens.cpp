@@ -11,7 +11,6 @@
 #include "properties/check/audited_subject.h"
 #include "properties/selftest/candidate_or_mutant.h"
 #include "properties/story/beside.h"
-#include "properties/story/event_frames.h"
 #include "properties/story/splices.h"
 #include "reference/contiguous_cache.h"
 #include "reference/recordings/golden.h"
@@ -27,10 +26,11 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using namespace properties;
 
-/// Writes what a list has and the other side's lacks: of pairs those that are not there, of ids
-/// those between what both begin and end with.
-void write_unlike(const json& list, const json& other, std::string& out) {
+/// Of a list what the other side's lacks: of pairs those that are not there, of ids those between
+/// what both begin and end with.
+std::string unlike(const json& list, const json& other) {
   const auto [from, tail] = common_ends(list, other);
+  std::string out;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const json& e = list[i];
     const bool there = e.is_array() && std::ranges::find(other, e) != other.end();
@@ -38,17 +38,16 @@ void write_unlike(const json& list, const json& other, std::string& out) {
       if (!out.ends_with(" ... ")) out += " ... ";
       continue;
     }
-    if (!out.ends_with(' ') && !out.ends_with('[')) out += ", ";
     const bool table = e.is_array() && e.size() > 2 && i < other.size();
-    if (!table) out += e.dump();
-    if (table) write_unlike(e, other[i], out += '[');
-    if (table) out += ']';
+    out += out.empty() || out.ends_with(' ') ? "" : ", ";
+    out += table ? "[" + unlike(e, other[i]) + "]" : e.dump();
   }
+  return out;
 }
 
 /// Of a text with a quantity a line, the lines that the other text lacks, and of a long list only
 /// the part that differs.
-std::string unlike(const std::string& text, const std::string& other) {
+std::string unlike_lines(const std::string& text, const std::string& other) {
   constexpr std::size_t kLong = 200;
   std::string out;
   std::istringstream lines(text);
@@ -57,11 +56,9 @@ std::string unlike(const std::string& text, const std::string& other) {
     const std::size_t list = line.find('[');
     const std::size_t same = other.find(line.substr(0, list));
     if (line.size() > kLong && same != std::string::npos) {
-      const std::size_t begin = same + list;
-      const std::string value = other.substr(begin, other.find('\n', begin) - begin);
-      std::string shortened = line.substr(0, list);
-      write_unlike(json::parse(line.substr(list)), json::parse(value), shortened);
-      line = shortened;
+      const std::string value = other.substr(same + list, other.find('\n', same) - same - list);
+      line.replace(list, std::string::npos,
+                   unlike(json::parse(line.substr(list)), json::parse(value)));
     }
     out += line + "\n";
   }
@@ -140,8 +137,8 @@ class TraceLens {
       const Difference& d = *verdict.difference;
       story_->head["difference"] = {{"step", d.operation},
                                     {"what", d.what},
-                                    {"recorded", unlike(d.recorded_state, d.subject_state)},
-                                    {"ours", unlike(d.subject_state, d.recorded_state)}};
+                                    {"recorded", unlike_lines(d.recorded_state, d.subject_state)},
+                                    {"ours", unlike_lines(d.subject_state, d.recorded_state)}};
     }
     if (line.result && differs_) story_->amend("rec", to_json(Outcome{*line.result, {}}));
     if ((line.result || line.state) && !differs_) story_->amend("rec", "1");

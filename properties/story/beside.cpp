@@ -7,8 +7,6 @@
 
 #include "properties/audit/shrink.h"
 #include "properties/shadow/verdict.h"
-#include "properties/story/event_frames.h"
-#include "properties/story/operation_frames.h"
 #include "reference/support/command_words.h"
 #include "reference/support/say.h"
 
@@ -53,11 +51,7 @@ std::shared_ptr<Story> story_of(const Failure& failure, const Show& show, const 
 
 /// What a finding says of a slot: what it should have held, and who wrote what it holds.
 LensVerdict verdict_of(const live::Found& found, const live::Judge& judge) {
-  const Law& law = kRunLaws[found.law];
-  LensVerdict out{.law = std::string(law.id),
-                  .name = std::string(law.name),
-                  .sentence = std::string(law.sentence),
-                  .says = live::in_words(found, judge)};
+  LensVerdict out{.law = std::string(kRunLaws[found.law].id), .says = live::in_words(found, judge)};
   if (found.place && found.place->tier == 0) out.about.blocks = {BlockId(found.place->block)};
   if (!found.req.empty()) out.about.requests = {found.req};
   if (found.wrote.empty() || !found.position || found.req.empty()) return out;

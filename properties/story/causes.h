@@ -49,13 +49,13 @@ inline constexpr CauseRow kCauses[] = {
 /// A lookup that was answered.
 struct Lookup {
   std::string request;
-  Moment now;
+  Moment now = {};
   std::uint64_t tokens = 0;  // of the prompt
   std::uint64_t limit = 0;   // [tokens] that may hit at most
   std::uint64_t hit = 0;     // [tokens]
   bool off = false;
-  bool may_know_more = false;           // the hit may hold what no index was seen to hold
-  std::span<const ContentId> contents;  // one per complete hash unit
+  bool may_know_more = false;                // the hit may hold what no index was seen to hold
+  std::span<const ContentId> contents = {};  // one per complete hash unit
   /// Who computes or loads what ends at so many tokens, and has not published it; empty: nobody.
   std::function<std::string(GroupId group, std::uint64_t end, ContentId content)> pending = {};
 };

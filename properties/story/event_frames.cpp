@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/story/event_frames.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -8,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "properties/shadow/events.h"
+#include "properties/story/frame.h"
 #include "reference/identity.h"
 #include "reference/support/line_reader.h"
 #include "reference/trace_json.h"
@@ -249,12 +249,8 @@ CacheConfig config_of(const live::Header& header) {
   out.num_blocks = header.tiers.front().blocks;
   out.num_host_blocks = header.tiers.size() > 1 ? header.tiers[1].blocks : 0;
   for (const live::Group& group : header.groups) {
-    GroupConfig& to = out.groups.emplace_back();
-    to.block_size = group.block_size;
-    to.window = group.window;
-    if (group.window > 0) to.kind = LayerKind::sliding_window;
-    if (group.state) to.kind = LayerKind::mamba;
-    if (group.state) to.mode = MambaMode::all;
+    out.groups.push_back(group.rules());
+    if (group.state) out.groups.back().mode = MambaMode::all;
     out.hash_block_size = std::gcd(out.hash_block_size, group.block_size);
   }
   return out;

@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "properties/sources/traces/test_files.h"
-#include "properties/story/event_frames.h"
 #include "properties/story/lookups.h"
 #include "reference/operations.h"
 #include "reference/support/say.h"

@@ -2,8 +2,12 @@
 // One history of a cache, frame by frame: what was asked, what was answered, what would have been
 // right, and the state behind it.
 //
-// Sources: operation_frames.h makes frames of the operations that a subject performs,
-//          event_frames.h of the events of a recorded run.
+// Sources: with_frames() makes frames of the operations that a subject performs, read_run() of the
+//          events of a recorded run (shadow/README.md): the tables that its steps are ordered,
+//          tokens, the keys that an index publishes, transfers. The free queue, references, and by
+//          whose call a key left, are not told there.
+// Model:   a request of a run is looked up when the run claims a hit of it, or else when its first
+//          row starts at 0, after it has arrived, was preempted or has its next turn.
 // Readers: lookups.h explains each lookup, story.h draws each state.
 #pragma once
 
@@ -19,11 +23,17 @@
 #include <utility>
 #include <vector>
 
+#include "properties/story/causes.h"
 #include "reference/cache_manager.h"
 #include "reference/operations.h"
 #include "reference/outcomes.h"
 #include "reference/request.h"
 #include "reference/snapshot.h"
+#include "reference/subject.h"
+
+namespace kvproof::live {
+struct Header;
+}
 
 namespace kvproof::properties {
 
@@ -46,14 +56,6 @@ struct IndexKey {
   auto operator<=>(const IndexKey&) const = default;
 };
 
-struct FrameLookup {
-  std::string request;
-  std::uint64_t limit = 0;  // [tokens] that may hit at most
-  std::uint64_t hit = 0;    // [tokens]
-  bool off = false;
-  bool may_know_more = false;  // the hit may hold what no index was seen to hold
-};
-
 /// What the model answers, as long as the subject has answered the same.
 struct Expected {
   const Outcome* outcome = nullptr;  // null: it is not known
@@ -72,7 +74,7 @@ struct Frame {
   std::string_view event = {};           // JSON
   std::string_view raised = {};          // why it was not answered
   Expected expected = {};
-  std::optional<FrameLookup> lookup = {};
+  std::optional<Lookup> lookup = {};   // without what its reader keeps
   bool complete = true;                // false: the event goes on behind this lookup
   std::vector<IndexKey> entered = {};  // of the prefix index
   std::vector<IndexKey> left = {};
@@ -83,5 +85,22 @@ struct Frame {
 };
 
 using FrameReader = std::function<void(const Frame&)>;
+
+/// A subject whose operations are read as frames. @param inner must be new
+/// @param by_model it promises to answer as the model, which is asked beside it until they differ
+[[nodiscard]] std::unique_ptr<Subject> with_frames(const CacheConfig& config,
+                                                   std::unique_ptr<Subject> inner, FrameReader read,
+                                                   bool by_model = false);
+
+/// What the header of a run says of its cache.
+[[nodiscard]] CacheConfig config_of(const live::Header& header);
+
+/// @return whether the first line of the file is the header of a run
+[[nodiscard]] bool is_run(const std::string& path);
+
+/// Reads the frames of a run. @param open is given its header and the state before its first event
+/// @return why events are missing from somewhere on; empty: none are @throws InputError
+std::string read_run(const std::string& path,
+                     const std::function<FrameReader(const live::Header&, const Snapshot&)>& open);
 
 }  // namespace kvproof::properties

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "reference/identity.h"
 #include "reference/ids.h"
-#include "reference/mix64.h"
 
 namespace kvproof::properties {
 
@@ -22,9 +22,9 @@ using ContentId = std::uint32_t;
 inline constexpr ContentId kNoContent = 0;  // the empty prefix, the parent of all others
 
 /// Equal tokens have equal numbers.
-[[nodiscard]] inline std::uint64_t number_of_tokens(std::span<const TokenId> tokens) {
-  std::uint64_t out = 0;
-  for (const TokenId token : tokens) out = mix64(out + static_cast<std::uint32_t>(token) + 1);
+[[nodiscard]] inline Identity number_of_tokens(std::span<const TokenId> tokens) {
+  Identity out = kEmptyPrefix;
+  for (const TokenId token : tokens) out = link(out, token);
   return out;
 }
 

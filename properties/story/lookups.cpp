@@ -5,8 +5,6 @@
 #include <span>
 #include <utility>
 
-#include "properties/story/event_frames.h"
-#include "properties/story/operation_frames.h"
 #include "reference/prefix_cache.h"
 #include "reference/recordings/golden.h"
 #include "reference/support/say.h"
@@ -63,19 +61,14 @@ void LookupExplainer::learn(const RequestState& state, const FrameRequest& reque
   r.computed = state.computed;
 }
 
-void LookupExplainer::explain(const FrameLookup& lookup, const Frame& frame) {
-  explained.push_back(
-      explainer_.explain({.request = lookup.request,
-                          .now = now_,
-                          .tokens = frame.request(lookup.request)->tokens.size(),
-                          .limit = lookup.limit,
-                          .hit = lookup.hit,
-                          .off = lookup.off,
-                          .may_know_more = lookup.may_know_more,
-                          .contents = requests_[lookup.request].contents,
-                          .pending = [&](GroupId group, std::uint64_t end, ContentId content) {
-                            return computing(frame, group, end, content);
-                          }}));
+void LookupExplainer::explain(Lookup lookup, const Frame& frame) {
+  lookup.now = now_;
+  lookup.tokens = frame.request(lookup.request)->tokens.size();
+  lookup.contents = requests_[lookup.request].contents;
+  lookup.pending = [&](GroupId group, std::uint64_t end, ContentId content) {
+    return computing(frame, group, end, content);
+  };
+  explained.push_back(explainer_.explain(lookup));
 }
 
 /// The request that computes this content. Of operations it has a block for it and has not computed

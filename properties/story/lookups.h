@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "properties/story/causes.h"
 #include "properties/story/frame.h"
 #include "reference/subject.h"
 #include "reference/trace_json.h"
@@ -34,7 +33,7 @@ class LookupExplainer {
   };
 
   void learn(const RequestState& state, const FrameRequest& request);
-  void explain(const FrameLookup& lookup, const Frame& frame);
+  void explain(Lookup lookup, const Frame& frame);
   void follow_index(const Frame& frame);
   [[nodiscard]] std::string computing(const Frame& frame, GroupId group, std::uint64_t end,
                                       ContentId content) const;

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/story/operation_frames.h"
-
 #include <algorithm>
 #include <exception>
 #include <iterator>
@@ -9,6 +7,7 @@
 
 #include "properties/audit/audit.h"
 #include "properties/caller/caller_book.h"
+#include "properties/story/frame.h"
 #include "reference/support/say.h"
 #include "reference/trace_names.h"
 

@@ -14,6 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+const Snapshot kNothing;
+
 std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -22,12 +24,6 @@ std::string dump(const Json& json) {
 void item(std::string& list, const std::string& value) {
   if (!list.empty()) list += ',';
   list += value;
-}
-
-std::string lists_json(const std::vector<std::vector<BlockId>>& lists) {
-  std::string out;
-  for (const auto& list : lists) item(out, ids_json(list));
-  return "[" + out + "]";
 }
 
 /// The splices that make tables out of those before, as many as there are now.
@@ -89,18 +85,21 @@ Story::Story(const CacheConfig& config, Snapshot first, std::unique_ptr<LookupEx
     : config_(config), now_(std::move(first)), lookups_(std::move(lookups)) {
   const Frame none{
       .request = [](const std::string&) { return std::nullopt; }, .state = now_, .transfers = {}};
-  for (const PoolState* pool : std::initializer_list<const PoolState*>{&now_, &now_.host}) {
-    for (std::size_t b = 1; b < pool->blocks.size(); ++b) see_keys_of(*pool, BlockId(b), none);
-  }
+  const StateDifference all = difference_of(kNothing, now_);
+  see_keys(now_, all, none);
+  see_keys(now_.host, all.host, none);
 }
 
 // ---- keys ----
 
-void Story::see_keys_of(const PoolState& pool, BlockId block, const Frame& frame) {
-  const BlockState& b = pool.blocks[block];
-  for_each_key(pool, block, [&](std::uint64_t key) {
-    see_key(key, b.group, b.hashed && key == b.key ? b.prefix_tokens : 0, frame);
-  });
+void Story::see_keys(const PoolState& pool, const PoolDifference& changed, const Frame& frame) {
+  for (const BlockId block : changed.blocks) {
+    if (block >= pool.blocks.size()) continue;
+    const BlockState& b = pool.blocks[block];
+    for_each_key(pool, block, [&](std::uint64_t key) {
+      see_key(key, b.group, b.hashed && key == b.key ? b.prefix_tokens : 0, frame);
+    });
+  }
 }
 
 void Story::see_key(std::uint64_t key, GroupId group, std::uint32_t tokens, const Frame& frame) {
@@ -146,48 +145,14 @@ std::string Story::row(const PoolState& pool, BlockId block) const {
   return "[" + out + ",[" + further + "]]";
 }
 
-std::string Story::rows(const PoolState& pool) const {
-  std::string out;
-  for (std::size_t b = 1; b < pool.blocks.size(); ++b) {
-    const std::string text = row(pool, BlockId(b));
-    if (!text.ends_with(",0,0,0,0,0,[]]")) item(out, text);
-  }
-  return "[" + out + "]";
-}
-
 std::string Story::frame() const {
-  std::string out;
-  for (const bool host : {false, true}) {
-    const PoolState& pool = host ? now_.host : now_;
-    if (host && pool.blocks.empty()) continue;
-    const std::string tier = host ? "h" : "";
-    member(out, tier + "f", std::to_string(pool.num_free));
-    member(out, tier + "q", ids_json(pool.queue));
-    member(out, tier + "qb", backward_json(pool));
-    member(out, tier + "b", rows(pool));
-  }
-  std::string requests;
-  for (const RequestState& r : now_.requests) {
-    item(requests,
-         dump(r.name) + ":" + request_json(r, lists_json(r.tables), lists_json(r.host_tables)));
-  }
-  member(out, "r", "{" + requests + "}");
-  std::string leases;
-  for (const LeaseState& lease : now_.leases) {
-    item(leases, dump(lease.name) + ":" + ids_json(lease.blocks));
-  }
-  member(out, "l", "{" + leases + "}");
-  member(out, "raw", ids_json(now_.raw));
-  member(out, "cp", ids_json(now_.copying));
+  std::string out = changes(kNothing, now_, difference_of(kNothing, now_));
   for (const auto& [name, value] : set_) member(out, name, value);
   return R"({"F":{)" + out + "}}\n";
 }
 
-std::string Story::pool_changes(const Frame& frame, const PoolDifference& changed, bool host) {
-  const PoolState& was = host ? now_.host : now_;
-  const PoolState& now = host ? frame.state.host : frame.state;
-  const std::string tier = host ? "h" : "";
-  std::string out;
+void Story::add_pool(std::string& out, const std::string& tier, const PoolState& was,
+                     const PoolState& now, const PoolDifference& changed) const {
   if (changed.num_free) member(out, tier + "f", std::to_string(now.num_free));
   if (changed.queue) member(out, tier + "q", splices_of_queue(was.queue, now.queue));
   if (changed.queue || changed.backward) {
@@ -196,38 +161,35 @@ std::string Story::pool_changes(const Frame& frame, const PoolDifference& change
   }
   std::string blocks;
   for (const BlockId block : changed.blocks) {
-    if (block >= now.blocks.size()) continue;
-    see_keys_of(now, block, frame);
-    item(blocks, row(now, block));
+    if (block < now.blocks.size()) item(blocks, row(now, block));
   }
   if (!blocks.empty()) member(out, tier + "b", "[" + blocks + "]");
-  return out;
 }
 
-std::string Story::changes(const StateDifference& changed, const Frame& frame) {
+std::string Story::changes(const Snapshot& was, const Snapshot& now,
+                           const StateDifference& changed) const {
   static const RequestState kNew;
-  std::string out = pool_changes(frame, changed, false);
-  const std::string host = pool_changes(frame, changed.host, true);
-  if (!host.empty()) item(out, host);
+  std::string out;
+  add_pool(out, "", was, now, changed);
+  add_pool(out, "h", was.host, now.host, changed.host);
   std::string requests;
-  for (const auto& [was, now] : changed.requests) {
-    const RequestState& old = was != nullptr ? *was : kNew;
-    std::string value = "null";
-    if (now != nullptr) {
-      value = request_json(*now, table_changes(old.tables, now->tables),
-                           table_changes(old.host_tables, now->host_tables));
-    }
-    item(requests, dump((now != nullptr ? now : was)->name) + ":" + value);
+  for (const auto& [old, r] : changed.requests) {
+    const RequestState& from = old != nullptr ? *old : kNew;
+    const std::string value = r == nullptr
+                                  ? "null"
+                                  : request_json(*r, table_changes(from.tables, r->tables),
+                                                 table_changes(from.host_tables, r->host_tables));
+    item(requests, dump((r != nullptr ? r : old)->name) + ":" + value);
   }
   if (!requests.empty()) member(out, "r", "{" + requests + "}");
   std::string leases;
-  for (const auto& [was, now] : changed.leases) {
-    item(leases, dump((now != nullptr ? now : was)->name) + ":" +
-                     (now != nullptr ? ids_json(now->blocks) : "null"));
+  for (const auto& [old, lease] : changed.leases) {
+    item(leases, dump((lease != nullptr ? lease : old)->name) + ":" +
+                     (lease != nullptr ? ids_json(lease->blocks) : "null"));
   }
   if (!leases.empty()) member(out, "l", "{" + leases + "}");
-  if (changed.raw) member(out, "raw", ids_json(frame.state.raw));
-  if (changed.copying) member(out, "cp", ids_json(frame.state.copying));
+  if (changed.raw) member(out, "raw", ids_json(now.raw));
+  if (changed.copying) member(out, "cp", ids_json(now.copying));
   return out;
 }
 
@@ -295,7 +257,9 @@ void Story::add(const Frame& frame) {
   }
   const StateDifference changed = difference_of(now_, frame.state);
   line_ = "{" + members_of(frame, changed);
-  const std::string text = changes(changed, frame);
+  see_keys(frame.state, changed, frame);
+  see_keys(frame.state.host, changed.host, frame);
+  const std::string text = changes(now_, frame.state, changed);
   if (!text.empty()) line_ += "," + text;
   now_ = frame.state;
   if (frame.expected.model) model_ = frame.expected.model;
@@ -334,10 +298,11 @@ void Story::add_verdict(const LensVerdict& verdict, std::optional<std::uint64_t>
     const BlockState& b = right.blocks[block];
     rows.push_back({std::uint32_t{block}, b.ref_cnt, b.hashed ? b.prefix_tokens : 0});
   }
+  const Law* law = find_law(verdict.law, kLaws);
   verdicts_.push_back({{"step", step.value_or(last)},
                        {"law", verdict.law},
-                       {"name", verdict.name},
-                       {"sentence", verdict.sentence},
+                       {"name", law != nullptr ? law->name : ""},
+                       {"sentence", law != nullptr ? law->sentence : ""},
                        {"says", verdict.says},
                        {"blocks", Json::parse(ids_json(verdict.about.blocks))},
                        {"requests", verdict.about.requests},
@@ -349,11 +314,9 @@ void Story::add_verdict(const LensVerdict& verdict, std::optional<std::uint64_t>
 void Story::add_verdicts(const Broken& broken) {
   for (std::size_t i = 0; i < broken.breaches.size(); ++i) {
     LensVerdict verdict{.law = broken.breaches[i], .says = broken.text};
-    if (i < broken.said.size()) verdict.about = broken.said[i].about;
-    if (const Law* law = find_law(verdict.law)) {
-      verdict.name = law->name;
-      verdict.sentence = law->sentence;
-      if (i < broken.said.size()) verdict.says = broken.said[i];
+    if (i < broken.said.size()) {
+      verdict.about = broken.said[i].about;
+      if (find_law(verdict.law) != nullptr) verdict.says = broken.said[i];
     }
     add_verdict(verdict);
   }
@@ -393,6 +356,7 @@ Json Story::whole_head() const {
   }
   out["steps"] = shown();
   out["frame"] = kFrame;
+  out["host"] = !now_.host.blocks.empty();
   out["keys"] = Json::array();
   for (const KeyFacts& key : facts_) {
     std::uint32_t parent = key.parent != 0 ? keys_.find(key.parent) : 0;

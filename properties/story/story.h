@@ -2,8 +2,8 @@
 // What a lens shows: the frames of a history as differences of states, in the lines that
 // page/lens.js reads, and the page around them.
 //
-// Format:  README.md. A line of a step holds what the operation changed; before every
-//          kFrame-th step stands the whole state, so that any step is near to one.
+// Format:  README.md. A line of a step holds what the operation changed; before every kFrame-th
+//          step stands the whole state as what changed from none, so that any step is near to one.
 // Memory:  of a long run the last kMostSteps steps are kept.
 #pragma once
 
@@ -33,8 +33,6 @@ namespace kvproof::properties {
 /// A law that broke, or another oracle's objection.
 struct LensVerdict {
   std::string law;
-  std::string name = {};
-  std::string sentence = {};
   std::string says = {};
   Topic about = {};
   std::string expected = {};  // what a slot should have held, in words
@@ -84,16 +82,16 @@ class Story {
     std::string label;
   };
 
-  void see_keys_of(const PoolState& pool, BlockId block, const Frame& frame);
+  void see_keys(const PoolState& pool, const PoolDifference& changed, const Frame& frame);
   void see_key(std::uint64_t key, GroupId group, std::uint32_t tokens, const Frame& frame);
   [[nodiscard]] std::string flags_of(const Frame& frame, const StateDifference& changed) const;
   [[nodiscard]] std::string members_of(const Frame& frame, const StateDifference& changed);
   [[nodiscard]] std::string row(const PoolState& pool, BlockId block) const;
-  [[nodiscard]] std::string rows(const PoolState& pool) const;
   [[nodiscard]] std::string frame() const;
-  [[nodiscard]] std::string pool_changes(const Frame& frame, const PoolDifference& changed,
-                                         bool host);
-  [[nodiscard]] std::string changes(const StateDifference& changed, const Frame& frame);
+  void add_pool(std::string& out, const std::string& tier, const PoolState& was,
+                const PoolState& now, const PoolDifference& changed) const;
+  [[nodiscard]] std::string changes(const Snapshot& was, const Snapshot& now,
+                                    const StateDifference& changed) const;
   [[nodiscard]] nlohmann::ordered_json whole_head() const;
 
   CacheConfig config_;

@@ -10,7 +10,7 @@
  * @typedef {[number, number, number[][], (?number)[], number[][]]} Req
  * @typedef {{f: number, q: number[], qb: ?number[], b: Block[], r: Map<string, Req>,
  *   l: Map<string, number[]>, raw: number[], cp: number[], hf: number, hq: number[],
- *   hqb: ?number[], hb?: Block[]}} State
+ *   hqb: ?number[], hb?: Block[], t: [string, number[][]][], c: any}} State
  * @typedef {{kind?: string, block_size: number, window?: number, chunk?: number}} Group
  * @typedef {{step: number, law: string, name: string, sentence: string, says: string,
  *   blocks: number[]}} Verdict
@@ -18,10 +18,9 @@
  *   verdicts: Verdict[], hidden: string[], config: any, [more: string]: any}} Head
  * @typedef {{op?: any, out?: any, ev?: any[], say?: string, [more: string]: any}} Step
  * @typedef {{who: string, at: string}} Owner
- * What a draw needs: the state shown, the one before, and what the operation changed.
- * @typedef {{n: number, line: Step, state: State, old: State, owners: Map<number, Owner[]>,
- *   blocks: Set<number>, host: Set<number>, requests: Set<string>, accused: Set<number>,
- *   counted: boolean, transfers: [string, number[][]][]}} View
+ * What a draw needs: the state shown, and what the operation changed.
+ * @typedef {{n: number, line: Step, state: State, owners: Map<number, Owner[]>, blocks: Set<number>,
+ *   host: Set<number>, requests: Set<string>, accused: Set<number>, counted: boolean}} View
  */
 
 const $ = id => /** @type {any} */ (document.getElementById(id));
@@ -42,8 +41,6 @@ class Story {
     const {steps, frame} = this.head, lines = steps + Math.ceil(steps / frame) + 3;
     this.offsets = new Uint32Array(lines + 1).fill(bytes.length + 1);
     this.flags = new Uint8Array(lines);
-    this.rare = /** @type {{[member: string]: number[]}} */ ({t: [], c: []});  // lines with it
-    this.latest = /** @type {any} */ ({});  // the one that was read last
     this.scan(end);
     /** @type {Map<string, {step: number, blocks: number[], tokens: number}[]>} */
     this.hits = new Map();
@@ -51,20 +48,16 @@ class Story {
     this.cache = /** @type {Map<number, State>} */ (new Map());
   }
 
-  /** Finds the lines, their flags, and those with members that few lines have, without parsing. */
+  /** Finds the lines and their flags, without parsing. */
   scan(from) {
-    const {bytes, offsets, flags, rare} = this, bits = new Uint8Array(256);
+    const {bytes, offsets, flags} = this, bits = new Uint8Array(256);
     for (const letter in FLAGS) bits[letter.charCodeAt(0)] = FLAGS[letter];
     for (let i = from, line = 0; i < bytes.length; ++i) {
       if (bytes[i] === 10) {
         offsets[++line] = i + 1;
-      } else if (bytes[i] === 34 && bytes[i + 2] === 34 && bytes[i + 3] === 58) {  // "?":
-        const key = bytes[i + 1], next = bytes[i + 4];
-        if (key === 120 && next === 34) {  // x
-          for (let j = i + 5; bytes[j] !== 34; ++j) flags[line] |= bits[bytes[j]];
-        }
-        if (key === 116 && next === 91) rare.t.push(line);  // t
-        if (key === 99 && next === 123) rare.c.push(line);  // c
+      } else if (bytes[i] === 34 && bytes[i + 1] === 120 && bytes[i + 2] === 34 &&
+          bytes[i + 3] === 58 && bytes[i + 4] === 34) {  // "x":"
+        for (let j = i + 5; bytes[j] !== 34; ++j) flags[line] |= bits[bytes[j]];
       }
     }
   }
@@ -79,18 +72,6 @@ class Story {
   /** @returns {Step} */
   step(n) { return n < 0 ? {} : JSON.parse(this.text(this.lineOf(n))); }
   flag(n) { return this.flags[this.lineOf(n)]; }
-
-  /** The last value of a rare member. */
-  lately(member, n) {
-    for (const line of this.rare[member].filter(other => other <= this.lineOf(n)).reverse()) {
-      if (this.latest.line !== line) {
-        const {F, ...step} = JSON.parse(this.text(line));
-        this.latest = {line, ...F, ...step};
-      }
-      if (this.latest[member] !== undefined) return this.latest[member];
-    }
-    return null;
-  }
 
   /** Notes how many positions of each table a request has hit; its preemption ends that. */
   noteHit(n) {
@@ -124,10 +105,10 @@ class Story {
   /** @returns {State} */
   frame(index) {
     const {F} = JSON.parse(this.text(1 + index * (this.head.frame + 1)));
-    const {num_blocks, num_host_blocks} = this.head.config;
-    return {...F, qb: F.qb || null, raw: F.raw || [], cp: F.cp || [], hqb: F.hqb || null,
-      b: withRows([], F.b, num_blocks), hb: F.hb && withRows([], F.hb, num_host_blocks),
-      r: new Map(Object.entries(F.r)), l: new Map(Object.entries(F.l || {}))};
+    const {config, host} = this.head, rows = size => withRows([], [], size);
+    return apply({f: 0, q: [], qb: null, b: rows(config.num_blocks), r: new Map(), l: new Map(),
+      raw: [], cp: [], hf: 0, hq: [], hqb: null, t: [], c: null,
+      hb: host ? rows(config.num_host_blocks) : undefined}, F);
   }
 }
 
@@ -152,7 +133,7 @@ function spliced(/** @type {number[]} */ list = [], splices) {
  * @param {State} old @param {Step} step @returns {State} */
 function apply(old, step) {
   const now = /** @type {any} */ ({...old});
-  for (const part of ['f', 'qb', 'raw', 'cp', 'hf', 'hqb']) {
+  for (const part of ['f', 'qb', 'raw', 'cp', 'hf', 'hqb', 't', 'c']) {
     if (part in step) now[part] = step[part];
   }
   for (const part of ['q', 'hq']) if (step[part]) now[part] = spliced(now[part], step[part]);
@@ -366,7 +347,7 @@ function cell(/** @type {View} */ view, /** @type {Block} */ b, host, owners, sh
   const id = b[0], who = id ? [...new Set(owners?.map(owner => owner.who))] : [];
   const held = id > 0 && (b[1] > 0 || who.length > 0), notes = id ? [] : ['null'];
   if (!host && view.state.cp.includes(id)) notes.push('copying');
-  for (const [device, other] of view.transfers.flatMap(([, pairs]) => pairs)) {
+  for (const [device, other] of view.state.t.flatMap(([, pairs]) => pairs)) {
     if (host && other === id) notes.push(`⇄ device ${device}`);
     if (!host && device === id) notes.push(`⇄ host ${other}`);
   }
@@ -405,7 +386,7 @@ function drawPools(/** @type {View} */ view) {
       'the share that is held. ' : 'Solid: held, with its owners. Dashed: free. Round: the key ' +
       'of its content. ') + 'Thick outline: changed by this operation.'), b, false);
   if (!hb) return;
-  const moving = view.transfers.map(([name, pairs]) =>
+  const moving = view.state.t.map(([name, pairs]) =>
     ` Transfer ${name} of ${count(pairs.length, 'block')} is under way.`);
   drawCells(view, panel('host', 'Host tier', count(hb.length - 1, 'block') +
     (view.counted ? `, ${hf} free.` : '.') + moving.join('')), hb, true);
@@ -531,7 +512,7 @@ function drawIndex(/** @type {View} */ view) {
 // ---- Contiguous beside paged
 
 function drawArena(/** @type {View} */ view) {
-  const arena = story.lately('c', before ? view.n - 1 : view.n), size = story.groups[0].block_size;
+  const arena = view.state.c, size = story.groups[0].block_size;
   if (!arena) return put($('arena'), '');
   const total = arena.capacity, percent = part => `${100 * part / total}%`;
   const run = (who, from, length, used, inside = '') => `<span class="${colour(who)}" style="left:${
@@ -694,10 +675,9 @@ function draw() {
   const ids = (/** @type {Block[]} */ rows = []) => new Set(rows.map(row => row[0]));
   const accused = (story.head.verdicts || []).filter(v => v.step === at)
       .flatMap(v => v.blocks || []);
-  const view = {n: at, line, state, old, owners: ownersOf(state), blocks: ids(line.b),
+  const view = {n: at, line, state, owners: ownersOf(state), blocks: ids(line.b),
     host: ids(line.hb), requests: new Set(Object.keys(line.r || {})), accused: new Set(accused),
-    counted: !hides(/reference/),
-    transfers: story.lately('t', before ? at - 1 : at) || []};
+    counted: !hides(/reference/)};
   for (const part of [drawOperation, drawPools, drawQueue, drawRequests, drawIndex, drawArena]) {
     part(view);
   }
