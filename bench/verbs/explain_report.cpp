@@ -19,6 +19,8 @@ using properties::kCauses;
 constexpr std::size_t kListed = 20;  // lookups, from the first on, and again those that lost most
 constexpr std::size_t kMostRows = 500;  // of a result file
 
+Result note(const std::string& text) { return {"explain_note", {{"note", text}}, {}}; }
+
 Metric tokens(std::uint64_t n) { return {static_cast<double>(n), "tokens", {}, {}}; }
 
 template <class Sum>
@@ -50,16 +52,13 @@ Result row_of(const Explained& e, const ExplainReport& report) {
 /// The rows of the lookups that are listed on a terminal.
 std::vector<Result> listed(const ExplainReport& report, const std::string& request) {
   std::vector<Result> out;
-  const auto note = [&out](const std::string& text) {
-    out.push_back({"explain_note", {{"note", text}}, {}});
-  };
   std::vector<const Explained*> order = report.asked(request);
   if (request.empty() && order.size() > 2 * kListed) {
-    note(say("The first ", kListed, " of ", order.size(), " lookups:"));
+    out.push_back(note(say("The first ", kListed, " of ", order.size(), " lookups:")));
     for (std::size_t i = 0; i < kListed; ++i) out.push_back(row_of(*order[i], report));
     std::ranges::stable_sort(order, std::greater<>(), [](const auto* e) { return e->lost(); });
     order.resize(kListed);
-    note(say("The ", kListed, " that lost most:"));
+    out.push_back(note(say("The ", kListed, " that lost most:")));
   }
   for (const Explained* e : order) out.push_back(row_of(*e, report));
   return out;
@@ -85,10 +84,8 @@ void add_causes(std::vector<Result>& out, const ExplainReport& report) {
   }
   row("all", report.lookups.size(), all);
   const auto kept = [&](const char* who, std::optional<std::uint64_t> more, const char* where) {
-    out.push_back({"explain_note",
-                   {{"note", more ? say(who, ": ", *more, " tokens more would have been hit")
-                                  : say(who, ": cannot be told: it takes ", where)}},
-                   {}});
+    out.push_back(note(more ? say(who, ": ", *more, " tokens more would have been hit")
+                            : say(who, ": cannot be told: it takes ", where)));
   };
   kept("A pool of twice the size", report.by_twice, "a trace or a log");
   kept("The offline optimum of the same size", report.by_optimum, "a log");

@@ -11,7 +11,7 @@
 #include "properties/check/audited_subject.h"
 #include "properties/selftest/candidate_or_mutant.h"
 #include "properties/story/beside.h"
-#include "properties/story/splices.h"
+#include "properties/story/state_difference.h"
 #include "reference/contiguous_cache.h"
 #include "reference/recordings/golden.h"
 #include "reference/support/command_words.h"

@@ -19,7 +19,6 @@
 #include "properties/sources/random/cases.h"
 #include "properties/sources/traces/test_files.h"
 #include "properties/story/beside.h"
-#include "properties/story/splices.h"
 #include "properties/story/story.h"
 #include "reference/trace_state.h"
 
@@ -313,41 +312,33 @@ TEST(Lens, OfADoubleFreeNamesTheLawAndTheBlock) {
   EXPECT_EQ(std::ranges::count(twice, 2), 2);
 }
 
-CacheConfig eight_blocks() {
+/// The lens of a pool of eight blocks in which a request asks for four, by a manager of so many.
+std::vector<json> lens_of_four(std::uint32_t num_blocks, std::uint32_t reserved) {
   CacheConfig config;
   config.num_blocks = 9;
   config.max_model_len = 100;
   config.hash_block_size = 4;
   config.groups = {{.block_size = 4}};
-  return config;
+  CacheConfig smaller = config;
+  smaller.num_blocks = num_blocks;
+  std::shared_ptr<Story> story;
+  const auto subject = with_story(config, {reference::make_cache_manager(smaller)}, story);
+  (void)subject->apply(op::Arrive{"r", std::vector<TokenId>(16, TokenId(1))});
+  (void)subject->apply(op::Allocate{"r", {.new_tokens = 16, .reserved = reserved}});
+  (void)subject->apply(op::Free{"r"});
+  return lines_of(*story);
 }
 
 TEST(Lens, ShowsWhatWouldHaveBeenRight) {
-  CacheConfig smaller = eight_blocks();
-  smaller.num_blocks = 4;  // it refuses what the pool of eight grants
-  std::shared_ptr<Story> story;
-  const auto subject = with_story(eight_blocks(), {reference::make_cache_manager(smaller)}, story);
-  const std::vector<TokenId> tokens(16, TokenId(1));
-  (void)subject->apply(op::Arrive{"r", tokens});
-  (void)subject->apply(op::Allocate{"r", {.new_tokens = 16}});
-  (void)subject->apply(op::Free{"r"});
-  const auto lines = lines_of(*story);
+  const auto lines = lens_of_four(4, 0);  // it refuses what the pool of eight grants
   EXPECT_EQ(lines[2]["want"], 1);
   EXPECT_TRUE(lines[3]["out"].is_null());
   EXPECT_EQ(lines[3]["want"]["out"]["blocks"], json({{1, 2, 3, 4}}));
   EXPECT_EQ(lines[3]["need"], json({4, 8}));
   EXPECT_FALSE(lines[4].contains("want")) << "the model does not follow another history";
-}
-
-TEST(Lens, SaysWhatARefusedAllocationNeeds) {
-  std::shared_ptr<Story> story;
-  const auto subject =
-      with_story(eight_blocks(), {reference::make_cache_manager(eight_blocks())}, story);
-  (void)subject->apply(op::Arrive{"r", std::vector<TokenId>(16, TokenId(1))});
-  (void)subject->apply(op::Allocate{"r", {.new_tokens = 16, .reserved = 5}});
-  const auto lines = lines_of(*story);
-  EXPECT_EQ(lines[3]["x"], "r");
-  EXPECT_EQ(lines[3]["need"], json({9, 8}));
+  const auto refused = lens_of_four(9, 5);
+  EXPECT_EQ(refused[3]["x"], "r");
+  EXPECT_EQ(refused[3]["need"], json({9, 8}));
 }
 
 TEST(Lens, OfASubjectThatDiesEndsBeforeItsDeath) {

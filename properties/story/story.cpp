@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "properties/laws/laws.h"
-#include "properties/story/splices.h"
 #include "reference/support/say.h"
 #include "reference/trace_json.h"
 
