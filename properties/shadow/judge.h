@@ -127,6 +127,12 @@ class Judge {
     std::uint64_t looked = 0;  // disturbed_ when it was last looked at
   };
   using Tables = std::vector<Table>;  // one a group
+  struct Use {                        // what a row reads and writes of one group
+    std::uint32_t from = 0;           // the first position that it reads
+    std::uint32_t first = 0;          // the entry of the table with that position
+    std::uint32_t writes = 0;         // the first entry that it writes
+    std::uint32_t stop = 0;           // behind the last
+  };
   struct Row {
     std::shared_ptr<Tables> tables;  // as they were at the dispatch, or longer
     std::uint32_t request = 0;
@@ -138,6 +144,7 @@ class Judge {
     std::uint32_t dispatched = 0;  // event
     bool failed = false;           // it read what failed to load
     bool own = false;              // these tables are the worker's own, and not what it was given
+    const Use* uses = nullptr;     // one a group, kept by its step
   };
   struct Asked {  // a request
     Identity base = 0;
@@ -157,15 +164,11 @@ class Judge {
     const std::vector<event::Sent>* sent = nullptr;  // by its slot mapping
     const Row* row = nullptr;                        // of the step that retires now
   };
-  struct Use {                // what a row reads and writes of one group: entries of the table
-    std::uint32_t first = 0;  // that it reads
-    std::uint32_t writes = 0;
-    std::uint32_t stop = 0;
-  };
   struct Step {
     std::uint64_t number = 0;
     bool ran = false;
     std::vector<Row> rows;
+    std::vector<Use> uses;  // shape [rows * groups], with those of rows that are not run
     std::vector<event::BlockCopy> copies;
     std::vector<std::uint32_t> idle;  // requests whose rows are not run
   };
@@ -212,7 +215,7 @@ class Judge {
   void set_tables(const event::Row& row, Asked& asked);
   void put_tables_back(Asked& asked);
   [[nodiscard]] std::uint32_t first_read(std::uint32_t group, std::uint32_t computed) const;
-  [[nodiscard]] Use use_of(const Row& row, std::uint32_t group) const;
+  [[nodiscard]] Use use_of(const event::Row& row, std::uint32_t group) const;
   [[nodiscard]] static Place place_of(const Row& row, std::uint32_t group, std::uint32_t entry) {
     return {0, (*row.tables)[group].entries[entry].block};
   }
@@ -236,7 +239,8 @@ class Judge {
   void write_state(const Row& row, std::uint32_t group, const Writer& writer);
   void read_row(Row& row);
   void read_attention(Row& row, std::uint32_t group);
-  [[nodiscard]] bool read_entry(Row& row, std::uint32_t group, std::uint32_t entry, bool current);
+  [[nodiscard]] bool read_entry(Row& row, std::uint32_t group, std::uint32_t entry,
+                                std::uint32_t until, bool current);
   void read_state(Row& row, std::uint32_t group);
   [[nodiscard]] bool read_block(const Row& row, Place at);
   void misread(Row& row, std::uint32_t group, Place at, const Slot& slot, std::uint32_t position);
@@ -354,23 +358,5 @@ class Judge {
   std::array<LawCount, kRunLaws.size()> counts_{};  // reported: of them all
   std::vector<Found> findings_;
 };
-
-// Inline, because a row asks five times in a step, and a call costs more than the answer.
-
-/// @return the first position that the group still reads behind so many tokens
-inline std::uint32_t Judge::first_read(std::uint32_t group, std::uint32_t computed) const {
-  const Progress now{.computed = computed, .cached = computed};
-  return static_cast<std::uint32_t>(reads_of(rules_[group], now).from);
-}
-
-inline Judge::Use Judge::use_of(const Row& row, std::uint32_t g) const {
-  const Group& group = header_.groups[g];
-  const std::uint32_t last = row.start + row.n - 1;
-  const std::uint32_t stop = last / group.block_size + 1;
-  const std::uint32_t first = first_read(g, row.start);
-  if (!group.state) return {first / group.block_size, row.start / group.block_size, stop};
-  const std::uint32_t before = row.start == 0 || group.in_place ? last : first;
-  return {before / group.block_size, stop - 1, stop};
-}
 
 }  // namespace kvproof::live

@@ -40,9 +40,25 @@ void Judge::set_tables(const event::Row& row, Asked& asked) {
   }
 }
 
+/// @return the first position that the group still reads behind so many tokens
+std::uint32_t Judge::first_read(std::uint32_t group, std::uint32_t computed) const {
+  const Progress now{.computed = computed, .cached = computed};
+  return static_cast<std::uint32_t>(reads_of(rules_[group], now).from);
+}
+
+Judge::Use Judge::use_of(const event::Row& row, std::uint32_t g) const {
+  const Group& group = header_.groups[g];
+  const std::uint32_t last = row.start + row.n - 1;
+  const std::uint32_t stop = last / group.block_size + 1;
+  const std::uint32_t from = first_read(g, row.start);
+  if (!group.state) return {from, from / group.block_size, row.start / group.block_size, stop};
+  const std::uint32_t before = row.start == 0 || group.in_place ? last : from;
+  return {from, before / group.block_size, stop - 1, stop};
+}
+
 bool Judge::uses(const Row& row, Place at) const {
   for (std::uint32_t g = 0; at.tier == 0 && g < header_.groups.size(); ++g) {
-    const Use use = use_of(row, g);
+    const Use& use = row.uses[g];
     for (std::uint32_t e = use.first; e < use.stop; ++e) {
       if (place_of(row, g, e).block == at.block) return true;
     }
@@ -52,7 +68,7 @@ bool Judge::uses(const Row& row, Place at) const {
 
 void Judge::count_writes(const Row& row, std::int32_t change) {
   for (std::uint32_t g = 0; g < header_.groups.size(); ++g) {
-    const Use use = use_of(row, g);
+    const Use& use = row.uses[g];
     for (std::uint32_t e = use.writes; e < use.stop; ++e) {
       shadow_.block(place_of(row, g, e)).step_writers += static_cast<std::uint32_t>(change);
     }
@@ -85,7 +101,7 @@ bool Judge::covered(const Row& row, std::uint32_t group) {
   const char* const whose = row.own ? "the worker's own table" : "the table";
   const Asked& asked = asked_[row.request];
   const Table& table = (*row.tables)[group];
-  const Use use = use_of(row, group);
+  const Use& use = row.uses[group];
   if (table.entries.size() < use.stop) {
     report(kTable, {&asked, {}, nullptr, row.start}, whose, " of group ", group, " has ",
            table.entries.size(), " entries, and tokens ", row.start, " to ", row.start + row.n,
@@ -121,9 +137,10 @@ bool Judge::plan(Step& step, const event::Row& given) {
   ++counts_[kTable].evaluated;
   if (!asked.live) report(kTable, {&asked}, "a row of a request that has ended");
   if (!asked.live || given.n == 0) return false;
-  Row row{asked.tables, given.req,   asked.incarnation,
-          asked.turn,   given.start, given.n,
-          given.drafts, event_,      false};
+  Row row{asked.tables, given.req, asked.incarnation, asked.turn,
+          given.start,  given.n,   given.drafts,      event_};
+  row.uses = step.uses.data() + step.uses.size();
+  for (std::uint32_t g = 0; g < header_.groups.size(); ++g) step.uses.push_back(use_of(given, g));
   for (std::uint32_t g = 0; g < header_.groups.size(); ++g) {
     if (!covered(row, g)) return false;
   }
@@ -142,7 +159,7 @@ void Judge::check_hit(Asked& asked, const Row& row) {
   for (std::uint32_t g = 0; g < header_.groups.size(); ++g) {
     const Group& group = header_.groups[g];
     const std::uint32_t span = group.block_size;
-    std::uint32_t position = first_read(g, row.start);
+    std::uint32_t position = row.uses[g].from;
     // Of states the row has one at hand: the one that it goes on from.
     if (group.state && end != row.start) continue;
     for (; position < end; ++position) {
@@ -170,8 +187,9 @@ void Judge::take(const event::Dispatch& event) {
     report(kExists, {}, "step ", event.step, " is dispatched behind step ", *last_dispatched_);
   }
   last_dispatched_ = std::max(event.step, last_dispatched_.value_or(0));
-  Step step{event.step, false, {}, event.copies, event.left_out};
+  Step step{event.step, false, {}, {}, event.copies, event.left_out};
   step.rows.reserve(event.rows.size());
+  step.uses.reserve(event.rows.size() * header_.groups.size());
   for (const event::Row& row : event.rows) {
     if (asked_[row.req].live) set_tables(row, asked_[row.req]);
   }
@@ -323,7 +341,7 @@ void Judge::write_state(const Row& row, std::uint32_t group, const Writer& write
     }
   }
   const std::vector<Entry>& entries = (*row.tables)[group].entries;
-  const std::size_t first = use_of(row, group).writes;
+  const std::size_t first = row.uses[group].writes;
   const std::size_t stop = std::min(first + row.drafts + 1, entries.size());
   for (std::size_t e = elsewhere ? stop : first; e < stop; ++e) {
     if (!is_null(entries[e].block)) write_to(entries[e].block, content_.back());
@@ -351,37 +369,39 @@ bool Judge::read_block(const Row& row, Place at) {
 
 void Judge::read_attention(Row& row, std::uint32_t group) {
   const Asked& asked = asked_[row.request];
-  const Use use = use_of(row, group);
+  const Use use = row.uses[group];
   Table& table = (*row.tables)[group];
   ++counts_[kContent].evaluated;
   const bool current = row.tables == asked.tables;
   const bool whole = current && header_.groups[group].window == 0;  // from the first entry on
   const bool undisturbed = whole && table.looked == disturbed_;
+  const std::uint32_t size = header_.groups[group].block_size;
+  const auto length = static_cast<std::uint32_t>(asked.chain.size());
+  const std::uint32_t end = std::min(row.start + row.n, length);
   std::uint32_t entry = undisturbed ? table.right : use.first;
-  while (entry < use.stop && read_entry(row, group, entry, current)) ++entry;
+  for (; entry < use.stop; ++entry) {
+    const Entry& at = table.entries[entry];
+    const Block& block = shadow_.block({0, at.block});
+    const std::uint32_t until = std::min((entry + 1) * size, end);
+    const bool same = at.version == block.version && at.until >= until && block.writers == 0;
+    if (!(current && same) && !read_entry(row, group, entry, until, current)) break;
+  }
   if (!whole) return;
-  const std::size_t end = std::min<std::size_t>(row.start + row.n, asked.chain.size());
-  const auto full = static_cast<std::uint32_t>(end / header_.groups[group].block_size);
+  const std::uint32_t full = end / size;
   if (entry >= use.stop) entry = undisturbed ? std::max(table.right, full) : full;
   table.right = entry;
   table.looked = disturbed_;
 }
 
-/// @return whether the slots of that entry were right
-bool Judge::read_entry(Row& row, std::uint32_t group, std::uint32_t number, bool current) {
+/// @return whether the slots of that entry were right, up to that position
+bool Judge::read_entry(Row& row, std::uint32_t group, std::uint32_t number, std::uint32_t until,
+                       bool current) {
   const Asked& asked = asked_[row.request];
-  const Group& of = header_.groups[group];
   Entry& entry = (*row.tables)[group].entries[number];
-  const std::uint32_t begin = number * of.block_size;
-  const std::uint32_t until = std::min(
-      {begin + of.block_size, row.start + row.n, static_cast<std::uint32_t>(asked.chain.size())});
   const Place at{0, entry.block};
-  const Block& block = shadow_.block(at);
-  if (current && entry.version == block.version && entry.until >= until && block.writers == 0) {
-    return true;
-  }
   if (!read_block(row, at)) return false;
-  const std::uint32_t least = first_read(group, row.start);
+  const std::uint32_t begin = number * header_.groups[group].block_size;
+  const std::uint32_t least = row.uses[group].from;
   const auto slots = shadow_.slots(at);
   for (std::uint32_t p = std::max(begin, least); p < until; ++p) {
     const Slot& slot = slots[p - begin];
@@ -389,13 +409,13 @@ bool Judge::read_entry(Row& row, std::uint32_t group, std::uint32_t number, bool
     misread(row, group, at, slot, p);
     return false;
   }
-  if (current && begin >= least) entry = {at.block, block.version, until};
+  if (current && begin >= least) entry = {at.block, shadow_.block(at).version, until};
   return true;
 }
 
 void Judge::read_state(Row& row, std::uint32_t group) {
   if (row.start == 0 || row.start > asked_[row.request].chain.size()) return;
-  const Place at = place_of(row, group, use_of(row, group).first);
+  const Place at = place_of(row, group, row.uses[group].first);
   if (!read_block(row, at)) return;
   const Slot& slot = shadow_.slots(at)[0];
   ++counts_[kState].evaluated;
@@ -430,7 +450,7 @@ void Judge::spoil(Row& row) {
   ++disturbed_;
   for (std::uint32_t g = 0; g < header_.groups.size(); ++g) {
     const Group& group = header_.groups[g];
-    const Use use = use_of(row, g);
+    const Use& use = row.uses[g];
     for (std::uint32_t e = use.writes; e < use.stop; ++e) {
       const Place at = place_of(row, g, e);
       for (std::uint32_t s = 0; s < (group.state ? 1 : group.block_size); ++s) {

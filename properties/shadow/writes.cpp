@@ -114,7 +114,7 @@ bool Judge::wants_other(const Row& row, Place at, std::uint32_t group, std::uint
                         std::span<const Identity> content) const {
   const std::vector<Identity>& chain = asked_[row.request].chain;
   for (std::uint32_t g = 0; g < header_.groups.size(); ++g) {
-    const Use use = use_of(row, g);
+    const Use& use = row.uses[g];
     for (std::uint32_t e = use.first; e < use.stop; ++e) {
       if (place_of(row, g, e).block != at.block) continue;
       const std::uint32_t position = e * header_.groups[g].block_size + first;
