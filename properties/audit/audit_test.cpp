@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The audit itself: each oracle alone, what it throws, what it counts, how failures are told and
-// kept, and how fast it is.
+// The audit itself: each oracle alone, what it throws, what it counts, and how failures are told
+// and kept.
 #include "properties/audit/audit.h"
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 
 #include "optimized/subjects.h"
 #include "properties/audit/shrink.h"
@@ -23,44 +21,45 @@ namespace {
 
 namespace fs = std::filesystem;
 
+class Naive : public Subject {
+ public:
+  explicit Naive(const CacheConfig& config) : model_(config) {}
+  Outcome apply(const Operation& operation) override { return model_.apply(operation); }
+  void observe(Snapshot& out) const override { model_.observe(out); }
+
+ private:
+  reference::CacheManager model_;
+};
+
 /// The naive manager behind a lie about what it answered and what state it is in.
-class Lying final : public Subject {
+class Lying final : public Naive {
  public:
   using Lie = void (*)(const Operation&, Outcome*, Snapshot*);
 
-  Lying(const CacheConfig& config, Lie lie) : model_(config), lie_(lie) {}
+  Lying(const CacheConfig& config, Lie lie) : Naive(config), lie_(lie) {}
   Outcome apply(const Operation& operation) override {
     last_ = operation;
-    Outcome outcome = model_.apply(operation);
+    Outcome outcome = Naive::apply(operation);
     lie_(last_, &outcome, nullptr);
     return outcome;
   }
   void observe(Snapshot& snapshot) const override {
-    model_.observe(snapshot);
+    Naive::observe(snapshot);
     lie_(last_, nullptr, &snapshot);
   }
 
  private:
-  reference::CacheManager model_;
   Lie lie_;
   Operation last_ = op::Step{};
 };
 
-/// Plays one request under the given oracles. @return what the audit threw.
-std::optional<Violation> audit_lie(Lying::Lie lie, Oracles oracles) {
-  const CacheConfig config = small_config();
-  Lying subject(config, lie);
-  try {
-    Audit audit(config, subject, oracles);
-    for (const Operation& o :
-         std::vector<Operation>{op::Arrive{"a", {0, 1, 2, 3, 4}}, op::Lookup{"a"},
-                                allocate("a", 5, true), op::Advance{"a", 5}, op::Finish{"a"}}) {
-      audit.apply(o);
-    }
-  } catch (const Violation& violation) {
-    return violation;
-  }
-  return std::nullopt;
+/// Plays one request under the given oracles.
+std::optional<Failure> audit_lie(Lying::Lie lie, Oracles oracles) {
+  const std::vector<Operation> trace = {op::Arrive{"a", {0, 1, 2, 3, 4}}, op::Lookup{"a"},
+                                        allocate("a", 5, true), op::Advance{"a", 5},
+                                        op::Finish{"a"}};
+  return run_trace([lie](const auto& config) { return std::make_unique<Lying>(config, lie); },
+                   small_config(), trace, oracles);
 }
 
 void honest(const Operation&, Outcome*, Snapshot*) {}
@@ -106,9 +105,8 @@ TEST(Audit, CreditsEachOracleAlone) {
   const auto laws = audit_lie(leak, {true, false, false});
   ASSERT_TRUE(laws.has_value());
   EXPECT_TRUE(laws->names("I6"));
-  EXPECT_NE(std::string(laws->what()).find("I6 references: block 1 has 1 references"),
-            std::string::npos)
-      << laws->what();
+  EXPECT_NE(laws->text.find("I6 references: block 1 has 1 references"), std::string::npos)
+      << laws->text;
   EXPECT_EQ(laws->said_by("I6").about.blocks, std::vector<BlockId>{1});
   EXPECT_EQ(laws->step.index, 4U);
   EXPECT_EQ(laws->step.operation, Operation(op::Finish{"a"}));
@@ -133,7 +131,7 @@ TEST(Audit, ReportsASubjectThatThrowsOrShowsAnotherPool) {
   const auto thrown = audit_lie(fail, {});
   ASSERT_TRUE(thrown.has_value());
   EXPECT_TRUE(thrown->names("exception"));
-  EXPECT_NE(std::string(thrown->what()).find("out of luck"), std::string::npos);
+  EXPECT_NE(thrown->text.find("out of luck"), std::string::npos);
   EXPECT_FALSE(thrown->step.answer.has_value());
   EXPECT_EQ(thrown->step.after, nullptr);
   EXPECT_NE(thrown->step.before->find("a"), nullptr);
@@ -170,7 +168,7 @@ TEST(Audit, OurManagersAreWhole) {
   for (const Lying::Lie lie : {decline_lookup, hide_counters, miscount, misplace_eviction}) {
     const auto found = audit_lie(lie, whole);
     ASSERT_TRUE(found.has_value());
-    EXPECT_TRUE(found->names("model")) << found->what();
+    EXPECT_TRUE(found->names("model")) << found->text;
   }
   EXPECT_FALSE(audit_lie(decline_lookup, {}).has_value());
   EXPECT_FALSE(audit_lie(hide_counters, {}).has_value());
@@ -193,20 +191,20 @@ TEST(Audit, TheModelSeesWhatALookupChangesInSecret) {
   for (const Lying::Lie lie : {turn_queue, compute_more, grant_more}) {
     const auto found = audit_lie(lie, model);
     ASSERT_TRUE(found.has_value());
-    EXPECT_TRUE(found->names("model")) << found->what();
+    EXPECT_TRUE(found->names("model")) << found->text;
   }
 }
 
 /// The naive manager, held to what is said of the parts that its operations move.
-class Watched final : public Subject {
+class Watched final : public Naive {
  public:
-  explicit Watched(const CacheConfig& config) : model_(config) {}
+  using Naive::Naive;
   Outcome apply(const Operation& operation) override {
     Snapshot before;
     Snapshot after;
-    model_.observe(before);
-    Outcome outcome = model_.apply(operation);
-    model_.observe(after);
+    observe(before);
+    Outcome outcome = Naive::apply(operation);
+    observe(after);
     constexpr Occasions kParts = on::pool | on::host | on::of_requests | on::counters;
     const Occasions moved = occasions_of(before, operation, outcome, after) & kParts;
     if ((moved & ~moved_by(before, operation, outcome.result)) != 0) {
@@ -214,10 +212,6 @@ class Watched final : public Subject {
     }
     return outcome;
   }
-  void observe(Snapshot& out) const override { model_.observe(out); }
-
- private:
-  reference::CacheManager model_;
 };
 
 TEST(Audit, TheModelMovesOnlyWhatIsObservedAnew) {
@@ -257,24 +251,28 @@ TEST(Audit, ASubjectMayBeFullWhereItSaysSo) {
   EXPECT_THROW(strict.apply(op::Arrive{"b", {1, 2}}), Violation);
 }
 
-/// Rejects the pin of a block that is not there for a cause that the call has, too.
-class OtherCode final : public Subject {
+/// Some answers of the naive manager are replaced, and what they answer is not done.
+class Moody final : public Naive {
  public:
-  explicit OtherCode(const CacheConfig& config) : sound_(config) {}
+  using Naive::Naive;
   Outcome apply(const Operation& operation) override {
+    // For a cause that the call has, too.
     if (std::holds_alternative<op::Pin>(operation))
       return {Rejected{Breach::no_content, "free"}, {}};
-    return sound_.apply(operation);
+    if (std::holds_alternative<op::Append>(operation) && ++asked_ % 2 == 0) {
+      return {Declined{"not now"}, {}};
+    }
+    if (std::holds_alternative<op::Touch>(operation)) return {Declined{"never"}, {}};
+    return Naive::apply(operation);
   }
-  void observe(Snapshot& out) const override { sound_.observe(out); }
 
  private:
-  reference::CacheManager sound_;
+  int asked_ = 0;
 };
 
 TEST(Audit, CodesAreComparedWithTheModels) {
   const CacheConfig config = small_config();
-  OtherCode subject(config);
+  Moody subject(config);
   Audit audit(config, subject);
   try {
     audit.apply(op::Pin{{1, 99}, "l"});
@@ -283,24 +281,6 @@ TEST(Audit, CodesAreComparedWithTheModels) {
     EXPECT_EQ(violation.breaches, std::vector<std::string>{"model"}) << violation.what();
   }
 }
-
-/// Answers one append in two as it should, and declines the others and every touch.
-class Moody final : public Subject {
- public:
-  explicit Moody(const CacheConfig& config) : sound_(config) {}
-  Outcome apply(const Operation& operation) override {
-    if (std::holds_alternative<op::Append>(operation) && ++asked_ % 2 == 0) {
-      return {Declined{"not now"}, {}};
-    }
-    if (std::holds_alternative<op::Touch>(operation)) return {Declined{"never"}, {}};
-    return sound_.apply(operation);
-  }
-  void observe(Snapshot& out) const override { sound_.observe(out); }
-
- private:
-  reference::CacheManager sound_;
-  int asked_ = 0;
-};
 
 TEST(Audit, WhatIsDeclinedIsDeclinedAgain) {
   const CacheConfig config = small_config();
@@ -402,34 +382,6 @@ TEST(Environment, NumbersAreReadWholeOrRefused) {
   }
   unsetenv("KVPROOF_SEED");
   EXPECT_EQ(seed_from_environment(), 1U);
-}
-
-/// Audited operations per second on one core; generation is part of it.
-double speed(const MakeSubject& make, Oracles oracles) {
-  ChoiceStream stream(7);
-  Counts counts;
-  const auto start = std::chrono::steady_clock::now();
-  while (counts.operations < 20000) {
-    const auto failure = run_case(make, kProfiles[0], *find_configuration("plain"),
-                                  draw_case(stream, 2000), oracles, counts);
-    EXPECT_FALSE(failure.has_value()) << failure->text;
-  }
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  return static_cast<double>(counts.operations) / seconds.count();
-}
-
-TEST(Audit, SpeedIsStated) {
-  const MakeSubject make = optimized::find_subject("optimized-xxh3")->make;
-  const auto state = [&](const char* what, Oracles oracles) {
-    std::cout << "audited operations per second, pools of 3 to 12 blocks, " << what << ": "
-              << static_cast<std::uint64_t>(speed(make, oracles)) << "\n";
-  };
-  state("all oracles", {});
-  state("laws and content", {true, false, true});
-  state("laws", {true, false, false});
-  state("content", {false, false, true});
-  state("model", {false, true, false});
-  state("no oracle", {false, false, false});
 }
 
 }  // namespace

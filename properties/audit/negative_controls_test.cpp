@@ -39,6 +39,12 @@ void for_each_subject(const CacheConfig& config, const Body& body) {
   }
 }
 
+/// A request of so many equal tokens arrives, and all are granted.
+void admit(Audit& audit, const std::string& name, std::uint32_t n) {
+  audit.apply(op::Arrive{name, tokens(n)});
+  audit.apply(allocate(name, n));
+}
+
 bool refused(const Outcome& outcome) { return std::holds_alternative<Refused>(outcome.result); }
 
 // inference-sim#492: to refuse what would have fitted costs time and loses nothing.
@@ -68,25 +74,21 @@ TEST(NegativeControls, AConservativeCheckIsUnkindAndSafe) {
 
 // vllm#37152: with full attention the kernel that writes a block runs before the one that reads it.
 TEST(NegativeControls, AHitOnBlocksOfTheSameStepIsRightForAttentionAndWaitsForStates) {
-  for_each_subject(blocks_of_four({{LayerKind::full, 4}}), [](Audit& audit) {
+  const auto hits_in_the_step = [](Audit& audit) {
     audit.apply(op::Step{});
-    audit.apply(op::Arrive{"a", tokens(9)});
-    audit.apply(allocate("a", 9));
+    admit(audit, "a", 9);
     audit.apply(op::Arrive{"b", tokens(9)});
     EXPECT_EQ(std::get<Hit>(audit.apply(op::Lookup{"b"}).result).hit_tokens, 8U);
-    EXPECT_FALSE(refused(audit.apply(allocate("b", 1, true))));
-  });
+    return !refused(audit.apply(allocate("b", 1, true)));
+  };
+  for_each_subject(blocks_of_four({{LayerKind::full, 4}}),
+                   [&](Audit& audit) { EXPECT_TRUE(hits_in_the_step(audit)); });
   GroupConfig states{LayerKind::mamba, 4};
   states.mode = MambaMode::all;
   CacheConfig with_states = blocks_of_four({{LayerKind::full, 4}, states});
   with_states.profile = *find_profile("vllm-0.24");
-  for_each_subject(with_states, [](Audit& audit) {
-    audit.apply(op::Step{});
-    audit.apply(op::Arrive{"a", tokens(9)});
-    audit.apply(allocate("a", 9));
-    audit.apply(op::Arrive{"b", tokens(9)});
-    EXPECT_EQ(std::get<Hit>(audit.apply(op::Lookup{"b"}).result).hit_tokens, 8U);
-    EXPECT_TRUE(refused(audit.apply(allocate("b", 1, true))));
+  for_each_subject(with_states, [&](Audit& audit) {
+    EXPECT_FALSE(hits_in_the_step(audit));
     audit.apply(op::Step{});
     EXPECT_FALSE(refused(audit.apply(allocate("b", 1, true))));
   });
@@ -95,8 +97,7 @@ TEST(NegativeControls, AHitOnBlocksOfTheSameStepIsRightForAttentionAndWaitsForSt
 // nano-vllm#30: the length counts the token that is to be computed, so a block begins at k*B+1.
 TEST(NegativeControls, TheTokenAfterAFullBlockIsTheOneThatTakesANewBlock) {
   for_each_subject(blocks_of_four({{LayerKind::full, 4}}), [](Audit& audit) {
-    audit.apply(op::Arrive{"a", tokens(7)});
-    audit.apply(allocate("a", 7));
+    admit(audit, "a", 7);
     for (const std::uint32_t length : {8U, 9U, 10U}) {
       audit.apply(op::Advance{"a", length - 1});
       audit.apply(op::Append{"a", {7}});
@@ -111,8 +112,7 @@ TEST(NegativeControls, AWindowDropsItsHead) {
   GroupConfig window{LayerKind::sliding_window, 4};
   window.window = 5;
   for_each_subject(blocks_of_four({window}), [](Audit& audit) {
-    audit.apply(op::Arrive{"a", tokens(16)});
-    audit.apply(allocate("a", 16));
+    admit(audit, "a", 16);
     audit.apply(op::Advance{"a", 16});
     audit.apply(op::Recycle{"a", 16});
     const std::vector<BlockId>& table = audit.state().find("a")->tables[0];
@@ -126,8 +126,7 @@ TEST(NegativeControls, AWindowDropsItsHead) {
 // here are the bytes that each attends to, and those are the same.
 TEST(NegativeControls, AWarmCacheReadsWhatAColdOneRead) {
   for_each_subject(blocks_of_four({{LayerKind::full, 4}}), [](Audit& audit) {
-    audit.apply(op::Arrive{"cold", tokens(10)});
-    audit.apply(allocate("cold", 10));
+    admit(audit, "cold", 10);
     audit.apply(op::Advance{"cold", 10});
     const auto before = audit.state().find("cold")->tables[0];
     audit.apply(op::Finish{"cold"});

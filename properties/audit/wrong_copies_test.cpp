@@ -20,20 +20,10 @@ namespace kvproof::properties {
 namespace {
 
 /// A mistake in the handling of copies. It is made once, with the third copy that matters.
-enum class CopyFault {
-  shared_skipped,   // the copy of a block that a fork shares
-  shared_reversed,  // to and from exchanged
-  shared_late,      // with the next grant, after the step has written
-  out_skipped,      // a block of a swap to the host
-  out_reversed,
-  in_skipped,  // a block of a swap back
-  in_reversed,
+struct CopyFault {
+  Operation of;  // whose copies they are: an allocation's or a swap's
+  enum How { skipped, reversed, late } how = skipped;  // late: the step has written before
 };
-
-bool skips(CopyFault fault) {
-  return fault == CopyFault::shared_skipped || fault == CopyFault::out_skipped ||
-         fault == CopyFault::in_skipped;
-}
 
 /// A sound allocator whose caller makes the mistake: its answer is told as the caller takes it.
 class WrongCopy final : public Subject {
@@ -49,19 +39,19 @@ class WrongCopy final : public Subject {
       granted->copies.push_back(late_.front());
       late_.clear();
     }
-    const bool out = std::holds_alternative<op::SwapOut>(operation);
-    if (!is_about(operation)) return outcome;
+    if (operation.index() != fault_.of.index()) return outcome;
     Snapshot state;
     inner_->observe(state);
     const RequestState& request = *state.find(request_of(operation));
     for (auto at = granted->copies.begin(); at != granted->copies.end(); ++at) {
+      const bool out = std::holds_alternative<op::SwapOut>(operation);
       const auto& tables = out ? request.host_tables : request.tables;
       if (!matters(request.computed, tables, at->to) || ++mattered_ != 3) continue;
-      if (fault_ == CopyFault::shared_late) late_.push_back(*at);
-      if (skips(fault_) || fault_ == CopyFault::shared_late) {
-        granted->copies.erase(at);
-      } else {
+      if (fault_.how == CopyFault::reversed) {
         std::swap(at->from, at->to);
+      } else {
+        if (fault_.how == CopyFault::late) late_.push_back(*at);
+        granted->copies.erase(at);
       }
       break;
     }
@@ -70,14 +60,6 @@ class WrongCopy final : public Subject {
   void observe(Snapshot& snapshot) const override { inner_->observe(snapshot); }
 
  private:
-  [[nodiscard]] bool is_about(const Operation& operation) const {
-    if (std::holds_alternative<op::Allocate>(operation)) return fault_ <= CopyFault::shared_late;
-    if (std::holds_alternative<op::SwapOut>(operation)) {
-      return fault_ == CopyFault::out_skipped || fault_ == CopyFault::out_reversed;
-    }
-    return std::holds_alternative<op::SwapIn>(operation) && fault_ >= CopyFault::in_skipped;
-  }
-
   /// Whether a copied block holds a token that the request will read.
   [[nodiscard]] bool matters(std::uint32_t computed,
                              const std::vector<std::vector<BlockId>>& tables, BlockId to) const {
@@ -107,7 +89,7 @@ TEST_P(CopyFaults, OneWrongCopyIsNoticed) {
   };
   int rows = 0;
   for (const Configuration& row : kConfigurations) {
-    const bool shared = GetParam() <= CopyFault::shared_late;
+    const bool shared = std::holds_alternative<op::Allocate>(GetParam().of);
     if (shared ? !row.can_fork() : !row.host_tier) continue;
     SCOPED_TRACE(row.name);
     ++rows;
@@ -130,10 +112,13 @@ TEST_P(CopyFaults, OneWrongCopyIsNoticed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Faults, CopyFaults,
-                         testing::Values(CopyFault::shared_skipped, CopyFault::shared_reversed,
-                                         CopyFault::shared_late, CopyFault::out_skipped,
-                                         CopyFault::out_reversed, CopyFault::in_skipped,
-                                         CopyFault::in_reversed));
+                         testing::Values(CopyFault{op::Allocate{}, CopyFault::skipped},
+                                         CopyFault{op::Allocate{}, CopyFault::reversed},
+                                         CopyFault{op::Allocate{}, CopyFault::late},
+                                         CopyFault{op::SwapOut{}, CopyFault::skipped},
+                                         CopyFault{op::SwapOut{}, CopyFault::reversed},
+                                         CopyFault{op::SwapIn{}, CopyFault::skipped},
+                                         CopyFault{op::SwapIn{}, CopyFault::reversed}));
 
 /// What a failed transfer must leave as it was: all but the order of the queues and the content of
 /// blocks that nobody holds.
