@@ -100,15 +100,18 @@ void OperationEvents::tell_own(const Request& r, const Operation& operation, con
   const RequestState* was = before.find(r.name);
   const RequestState* now = after.find(r.name);
   const std::vector<Copy>& copies = copies_of(result);
+  const auto* append = std::get_if<op::Append>(&operation);
+  const auto* truncate = std::get_if<op::Truncate>(&operation);
   if (const auto* fork = std::get_if<op::Fork>(&operation)) {
     const Request* child = book.find(fork->child);
     const RequestState* state = after.find(fork->child);
     if (child == nullptr || state == nullptr || copies.empty()) return;
     step(*child, {}, copies, state->tables);
-  } else if (const auto* append = std::get_if<op::Append>(&operation)) {
-    retell(r, r.num_tokens - narrow(append->tokens.size()));
-  } else if (const auto* truncate = std::get_if<op::Truncate>(&operation)) {
-    retell(r, std::min(truncate->tokens, r.num_tokens));
+  } else if (append != nullptr || truncate != nullptr) {
+    // What was fed as drafts behind the tokens that stay is none of them.
+    const std::uint32_t from = append ? r.num_tokens - narrow(append->tokens.size())
+                                      : std::min(truncate->tokens, r.num_tokens);
+    tell(run::Tokens{told(r).number, from, tokens_of(r, from)});
   } else if (std::holds_alternative<op::Free>(operation)) {
     tell(run::Leave{run::Way::preempt, told(r).number});
     told(r).tables.clear();
@@ -141,11 +144,6 @@ OperationEvents::Told& OperationEvents::told(const Request& r) {
     tell(run::Request{at->second.number, tokens_of(r, 0), ""});
   }
   return at->second;
-}
-
-/// The tokens behind the first `from` are told anew: what was fed as drafts there is none of them.
-void OperationEvents::retell(const Request& r, std::uint32_t from) {
-  tell(run::Tokens{told(r).number, from, tokens_of(r, from)});
 }
 
 // Token axis: computed | hit | external | new (drafts last). What is there already, what was loaded
@@ -212,8 +210,7 @@ live::event::Row OperationEvents::row_of(Told& told, const Tables& now) const {
     const std::vector<BlockId>& old = told.tables[i];
     const std::vector<BlockId>& table = table_of(now, groups_[i]);
     same = same && old == table;
-    longer =
-        longer && old.size() <= table.size() && std::equal(old.begin(), old.end(), table.begin());
+    longer = longer && std::ranges::mismatch(old, table).in1 == old.end();
   }
   if (same) return out;
   out.told = longer ? run::Row::Tables::appended : run::Row::Tables::replaced;

@@ -59,7 +59,6 @@ class OperationEvents {
                 const Snapshot& before, const Snapshot& after, const CallerBook& book);
   /// Its arrival is told with its first mention.
   Told& told(const Request& r);
-  void retell(const Request& r, std::uint32_t from);
   void grant(const Request& r, const TokenCounts& old, const op::Allocate& allocate,
              const std::vector<Copy>& copies, const RequestState& was, const Tables& now);
   void step(const Request& r, const Span& span, const std::vector<Copy>& copies, const Tables& now);
