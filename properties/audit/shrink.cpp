@@ -110,15 +110,12 @@ class Shrinker {
          chunk /= 2) {
       for (std::size_t from = 0; from < best_.trace.size();) {
         const std::size_t to = std::min(from + chunk, best_.trace.size());
-        Trace candidate(best_.trace.begin(),
-                        best_.trace.begin() + static_cast<std::ptrdiff_t>(from));
-        candidate.insert(candidate.end(), best_.trace.begin() + static_cast<std::ptrdiff_t>(to),
-                         best_.trace.end());
-        if (try_trace(candidate)) {
-          dropped = true;
-        } else {
-          from += chunk;
-        }
+        Trace candidate = best_.trace;
+        candidate.erase(candidate.begin() + static_cast<std::ptrdiff_t>(from),
+                        candidate.begin() + static_cast<std::ptrdiff_t>(to));
+        const bool fails = try_trace(candidate);
+        dropped |= fails;
+        if (!fails) from += chunk;
       }
     }
     return dropped;
@@ -145,68 +142,62 @@ class Shrinker {
   // Each variant is strictly simpler than the operation, so that simplifying ends.
   static std::vector<Operation> variants(const Operation& operation) {
     std::vector<Operation> out;
-    const auto with = [&](const auto& original, const auto& change) {
-      auto copy = original;
-      change(copy);
-      if (copy != original) out.emplace_back(std::move(copy));
-    };
-    if (const auto* o = std::get_if<op::Arrive>(&operation)) {
-      shorten(*o, &op::Arrive::tokens, out);
-      with(*o, [](op::Arrive& x) { x.extra = {}; });
-      with(*o, [](op::Arrive& x) { x.extra.mm.clear(); });
-      with(*o, [](op::Arrive& x) { x.extra.lora.clear(); });
-      with(*o, [](op::Arrive& x) { x.extra.salt.clear(); });
-      with(*o, [](op::Arrive& x) { x.extra.layout.clear(); });
-      with(*o, [](op::Arrive& x) { x.extra.embeds.clear(); });
-      with(*o, [](op::Arrive& x) { x.encoder_tokens /= 2; });
-      with(*o, [](op::Arrive& x) { x.skip_lookup = false; });
-      with(*o, [](op::Arrive& x) { std::fill(x.tokens.begin(), x.tokens.end(), 0); });
-    } else if (const auto* a = std::get_if<op::Append>(&operation)) {
-      shorten(*a, &op::Append::tokens, out);
-      with(*a, [](op::Append& x) { std::fill(x.tokens.begin(), x.tokens.end(), 0); });
-    } else if (const auto* call = std::get_if<op::Allocate>(&operation)) {
-      for (auto field : {&AllocateArgs::lookahead, &AllocateArgs::external, &AllocateArgs::reserved,
-                         &AllocateArgs::in_flight}) {
-        with(*call, [&](op::Allocate& x) { x.args.*field = 0; });
-      }
-      for (auto flag : {&AllocateArgs::use_lookup, &AllocateArgs::delay_cache,
-                        &AllocateArgs::full_sequence_must_fit, &AllocateArgs::has_scheduled}) {
-        with(*call, [&](op::Allocate& x) { x.args.*flag = false; });
-      }
-      with(*call, [](op::Allocate& x) { x.args.new_tokens /= 2; });
-      with(*call, [](op::Allocate& x) { x.args.new_tokens -= x.args.new_tokens > 0 ? 1 : 0; });
-    } else if (const auto* e = std::get_if<op::Evict>(&operation)) {
-      shorten(*e, &op::Evict::blocks, out);
-    } else if (const auto* t = std::get_if<op::Touch>(&operation)) {
-      shorten(*t, &op::Touch::blocks, out);
-    } else if (const auto* r = std::get_if<op::Release>(&operation)) {
-      shorten(*r, &op::Release::blocks, out);
-    } else {
-      add_small_variants(operation, with, out);
-    }
+    std::visit([&out](const auto& o) { simplify(o, out); }, operation);
     return out;
   }
 
-  template <class With>
-  static void add_small_variants(const Operation& operation, const With& with,
-                                 std::vector<Operation>& out) {
-    if (const auto* n = std::get_if<op::Take>(&operation)) {
-      with(*n, [](op::Take& x) { x.n /= 2; });
-      with(*n, [](op::Take& x) { x.n -= x.n > 0 ? 1 : 0; });
-    } else if (const auto* p = std::get_if<op::Pin>(&operation)) {
-      shorten(*p, &op::Pin::blocks, out);
-    } else if (const auto* c = std::get_if<op::Complete>(&operation)) {
-      with(*c, [](op::Complete& x) { x.ok = true; });
-    } else if (const auto* d = std::get_if<op::Decode>(&operation)) {
-      for (std::size_t i = 0; i < std::min(d->reqs.size(), d->tokens.size()); ++i) {
-        with(*d, [&](op::Decode& x) {
-          x.reqs.erase(x.reqs.begin() + static_cast<std::ptrdiff_t>(i));
-          x.tokens.erase(x.tokens.begin() + static_cast<std::ptrdiff_t>(i));
+  template <class Op>
+  static void simplify(const Op& o, std::vector<Operation>& out) {
+    const auto with = [&](const auto& change) {
+      Op copy = o;
+      change(copy);
+      if (copy != o) out.emplace_back(std::move(copy));
+    };
+    if constexpr (requires { o.blocks; }) shorten(o, &Op::blocks, out);
+    if constexpr (requires {
+                    o.req;
+                    o.tokens.size();
+                  }) {
+      shorten(o, &Op::tokens, out);
+    }
+    if constexpr (std::is_same_v<Op, op::Arrive>) {
+      with([](Op& x) { x.extra = {}; });
+      with([](Op& x) { x.extra.mm.clear(); });
+      for (const auto field : {&ExtraKeys::lora, &ExtraKeys::salt, &ExtraKeys::layout}) {
+        with([&](Op& x) { (x.extra.*field).clear(); });
+      }
+      with([](Op& x) { x.extra.embeds.clear(); });
+      with([](Op& x) { x.encoder_tokens /= 2; });
+      with([](Op& x) { x.skip_lookup = false; });
+    } else if constexpr (std::is_same_v<Op, op::Allocate>) {
+      for (const auto field : {&AllocateArgs::lookahead, &AllocateArgs::external,
+                               &AllocateArgs::reserved, &AllocateArgs::in_flight}) {
+        with([&](Op& x) { x.args.*field = 0; });
+      }
+      for (const auto flag :
+           {&AllocateArgs::use_lookup, &AllocateArgs::delay_cache,
+            &AllocateArgs::full_sequence_must_fit, &AllocateArgs::has_scheduled}) {
+        with([&](Op& x) { x.args.*flag = false; });
+      }
+      with([](Op& x) { x.args.new_tokens /= 2; });
+      with([](Op& x) { x.args.new_tokens -= x.args.new_tokens > 0 ? 1 : 0; });
+    } else if constexpr (std::is_same_v<Op, op::Take>) {
+      with([](Op& x) { x.n /= 2; });
+      with([](Op& x) { x.n -= x.n > 0 ? 1 : 0; });
+    } else if constexpr (std::is_same_v<Op, op::Complete>) {
+      with([](Op& x) { x.ok = true; });
+    } else if constexpr (std::is_same_v<Op, op::Recycle>) {
+      with([](Op& x) { x.processed /= 2; });
+    } else if constexpr (std::is_same_v<Op, op::Decode>) {
+      for (std::ptrdiff_t i = 0; i < std::ssize(o.reqs) && i < std::ssize(o.tokens); ++i) {
+        with([i](Op& x) {
+          x.reqs.erase(x.reqs.begin() + i);
+          x.tokens.erase(x.tokens.begin() + i);
         });
       }
-      with(*d, [](op::Decode& x) { std::ranges::fill(x.tokens, 0); });
-    } else if (const auto* y = std::get_if<op::Recycle>(&operation)) {
-      with(*y, [](op::Recycle& x) { x.processed /= 2; });
+    }
+    if constexpr (requires(Op & x) { std::ranges::fill(x.tokens, 0); }) {
+      with([](Op& x) { std::ranges::fill(x.tokens, 0); });
     }
   }
 
@@ -256,10 +247,6 @@ std::string describe(const GroupConfig& group) {
   if (group.checkpoint_alignment > 0) out += say(", checkpoints at ", group.checkpoint_alignment);
   return out + (group.eagle ? ", eagle" : "");
 }
-
-}  // namespace
-
-namespace {
 
 std::string text_of(const Failure& failure, std::uint64_t seed) {
   TraceHeader header;
