@@ -152,3 +152,25 @@ class Case(unittest.TestCase):
         self.assertLess(len(outcome.lines[0]), 1000, told)
         for part in parts:
             self.assertIn(part, outcome.lines[0], told)
+
+
+class Folder(Case):
+    """With a folder for each test."""
+
+    def setUp(self):
+        super().setUp()
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = holder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, data):
+        with open(self.path(name), "wb") as stream:
+            stream.write(data)
+        return self.path(name)
+
+    def read(self, name):
+        with open(self.path(name), "rb") as stream:
+            return stream.read()
