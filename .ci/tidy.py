@@ -10,28 +10,20 @@ from fnmatch import translate
 from functools import cache
 from pathlib import Path
 
-# The rooms of properties/, and the rooms that the headers and modules of each may use. No arrow
-# leads back. Tests use any.
+# The rooms of two folders, and the rooms that the headers and modules of each may use, which come
+# before it: no arrow leads back. Tests of properties/ use any.
 ROOMS = {
-    "caller": "",
-    "laws": "caller",
-    "shadow": "caller laws",
-    "audit": "caller laws shadow",
-    "story": "caller laws shadow audit",
-    "sources": "caller laws shadow audit story",
-    "foreign": "caller laws",
-    "check": "caller laws audit story sources foreign",
-    "selftest": "caller audit sources check",
-    "kernels": "caller selftest",
-    "allocators": "sources",
-    "facts": "allocators"}
+    "properties/": {
+        "caller": "", "laws": "caller", "shadow": "caller laws", "audit": "caller laws shadow",
+        "story": "caller laws shadow audit", "sources": "caller laws shadow audit story",
+        "foreign": "caller laws", "check": "caller laws audit story sources foreign",
+        "selftest": "caller audit sources check", "kernels": "caller selftest",
+        "allocators": "sources", "facts": "allocators"},
+    "reports/kvproof_report/": {
+        "common": "", "draw": "common", "figures": "common draw", "page": "common draw figures",
+        "run": "common page", "device": "common draw", "__init__": "", "__main__": "common",
+        "tests": "common draw figures page"}}
 LAYERS = ["reference", "optimized", "kernels", "properties", "bench", "reports"]
-# The rooms of a Python package, and the rooms that each may import. No import leads back.
-PACKAGE = "reports/kvproof_report/"
-REPORT_ROOMS = {
-    "common": "", "draw": "common", "figures": "common draw", "page": "common draw figures",
-    "run": "common page", "device": "common draw", "": "common",
-    "tests": "common draw figures page"}
 CXX = (".h", ".cuh", ".cpp", ".cu")
 INCLUDE = re.compile(r' *# *include (["<])([^">]*)[">]')
 
@@ -93,33 +85,41 @@ def layer(path):
     return LAYERS.index(folder) if folder in LAYERS else -1
 
 
-def check_rooms(files, rooms=None):
-    """In properties/ a room uses itself and the rooms that ROOMS names, which come before it."""
-    rooms, complaints = rooms or ROOMS, []
-    order = list(rooms)
-    complaints += [f"ROOMS: {room} may use {other}, which does not come before it"
-                   for room in rooms for other in rooms[room].split()
-                   if other not in order[:order.index(room)]]
-    below = [path for path in files if path.startswith("properties/") and path.count("/") > 1]
-    modules = {}  # the rooms of each name that Python may import
-    for path in below:
-        if path.endswith(".py"):
-            modules.setdefault(Path(path).stem, set()).add(path.split("/")[1])
-    for path, number, line in lines({path: files[path] for path in below}, (*CXX, ".py")):
-        room, others = path.split("/")[1], set()
-        if room not in rooms:
-            complaints.append(f"{path}:{number}: {room} is none of the ROOMS of properties/")
-            rooms = {**rooms, room: ""}
-        if path.endswith(("_test.cpp", "_test.py")):
-            continue
-        if path.endswith(".py"):
-            match = re.match(r" *(?:import|from) (\w+)", line)
-            others = modules.get(match.group(1), set()) if match else set()
-        elif (match := INCLUDE.match(line)) and match.group(2).startswith("properties/"):
-            others = {match.group(2).split("/")[1]}
-        if others and room not in others and not others & set(rooms[room].split()):
-            complaints += [f"{path}:{number}: {room} uses {min(others)}; ROOMS has no such arrow"]
+def check_rooms(files, folders=None):
+    """A room uses itself and the rooms that ROOMS names."""
+    complaints = []
+    for top, rooms in (folders or ROOMS).items():
+        order = list(rooms)
+        complaints += [f"ROOMS: {room} may use {other}, which does not come before it"
+                       for room in rooms for other in rooms[room].split()
+                       if other not in order[:order.index(room)]]
+        below = {path: path.removeprefix(top).partition("/")[0].removesuffix(".py")
+                 for path in files if path.startswith(top) and path.endswith((*CXX, ".py"))}
+        complaints += [f"{path}:1: {room} is none of the ROOMS of {top}"
+                       for path, room in below.items() if room not in rooms]
+        modules = {}  # the rooms of each name that Python may import
+        for path, room in below.items():
+            if path.endswith(".py"):
+                modules.setdefault(Path(path).stem, set()).add(room)
+        for path, number, line in lines({path: files[path] for path in below}):
+            others, room = used(top, modules, path, line), below[path]
+            if others and room not in others and not others & set(rooms.get(room, "").split()):
+                complaints += [
+                    f"{path}:{number}: {room} uses {min(others)}; ROOMS has no such arrow"]
     return complaints
+
+
+def used(top, modules, path, line):
+    """The rooms of which a line uses one."""
+    if top == "properties/" and path.endswith(("_test.cpp", "_test.py")):
+        return set()
+    if not path.endswith(".py"):
+        match = INCLUDE.match(line)
+        return {match[2].split("/")[1]} if match and match[2].startswith(top) else set()
+    if match := re.match(rf" *from {Path(top).name}(?:\.| import \(?)(\w+)", line):
+        return {match[1]}
+    match = re.match(r" *(?:import|from) (\w+)", line)
+    return modules.get(match[1], set()) if match and top == "properties/" else set()
 
 
 def check_includes(files):
@@ -139,39 +139,14 @@ def check_includes(files):
             complaints.append(f"{path}:{number}: includes {other}, which lies above it")
         elif layer(other) < 0 and quote == '"':
             complaints.append(f"{path}:{number}: quotes {other}, not a path from the root")
-    return complaints + circles(includes)
-
-
-def circles(includes):
-    complaints = []
     for path in includes:
         seen, ahead = set(), list(includes[path])
-        while ahead:
-            other = ahead.pop()
-            if other == path:
-                complaints.append(f"{path}:1: an include of it leads back to it")
-                break
-            if other not in seen:
-                seen.add(other)
-                ahead += includes.get(other, [])
+        while ahead and path not in seen:
+            seen.add(other := ahead.pop())
+            ahead += [after for after in includes.get(other, []) if after not in seen]
+        if path in seen:
+            complaints.append(f"{path}:1: an include of it leads back to it")
     return complaints
-
-
-def check_report_rooms(files):
-    """A module imports its own room and those of REPORT_ROOMS, and no import leads back to it."""
-    complaints, imports = [], {}
-    for path, number, line in lines(files, ".py"):
-        match = re.match(r" *from kvproof_report([.\w]*) import \(?([\w, ]+)", line)
-        if not match or not path.startswith(PACKAGE):
-            continue
-        folder, names = match.group(1).replace(".", "/")[1:], re.findall(r"\w+", match.group(2))
-        room, other = (path.removeprefix(PACKAGE).rpartition("/")[0],
-                       (folder or names[0]).split("/")[0])
-        if other not in [room, *REPORT_ROOMS[room].split()]:
-            complaints.append(f"{path}:{number}: {room} does not import {other}")
-        imports.setdefault(path, []).extend([f"{PACKAGE}{folder}.py"] + [
-            f"{PACKAGE}{folder}/{name}.py" for name in names])
-    return complaints + circles(imports)
 
 
 def check_lengths(files):
