@@ -55,6 +55,12 @@ def program(name):
     return os.path.join(PROGRAMS, f"kvproof-{name}")
 
 
+def is_revision():
+    """Whether the checkout has a revision, to compare with."""
+    return subprocess.run(["git", "-C", CHECKOUT, "rev-parse", "-q", "--verify", "HEAD"],
+                          capture_output=True, check=False).returncode == 0
+
+
 def names_in(folder):
     return sorted(os.path.relpath(os.path.join(root, name), folder)
                   for root, folders, files in os.walk(folder) for name in folders + files)
@@ -96,10 +102,8 @@ def run(name, *arguments, folder=None, signal_after=None, environment=None, stdo
             stop.start()
             if signal_after:
                 time.sleep(signal_after[1])
-                try:
+                with contextlib.suppress(ProcessLookupError):
                     os.kill(process.pid, signal_after[0])
-                except ProcessLookupError:
-                    pass
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
             stop.cancel()

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import unittest
 
-from program import CHECKOUT, PROGRAMS, Folder, program, run
+from program import CHECKOUT, PROGRAMS, Folder, is_revision, program, run
 
 VECTOR = os.path.join(CHECKOUT, "properties/sources/traces/vectors/gates-vllm-0.24.jsonl")
 LIVE = os.path.join(CHECKOUT, "properties/shadow/runs/sound.jsonl")
@@ -104,8 +104,7 @@ class Output(Folder):
             shutil.rmtree(self.path("kvproof-failure-1.jsonl"), ignore_errors=True)
 
     def test_a_terminal_is_told_what_gate_builds(self):
-        if subprocess.run(["git", "-C", CHECKOUT, "rev-parse", "-q", "--verify", "HEAD"],
-                          capture_output=True, check=False).returncode != 0:
+        if not is_revision():
             self.skipTest("this is no git checkout")
         ours, its = os.openpty()
         gate = subprocess.Popen([program("gate"), "--against=HEAD", "--operations=1"], stderr=its,
