@@ -171,8 +171,8 @@ void add_options(CommandLine& line, Arguments& arguments) {
   auto unpack = line.option("--unpack", arguments.unpack_folder,
                             "write the traces as text into this new folder, and replay nothing");
   auto pack = line.option("--pack", arguments.pack_folder,
-                          "write the traces into this new folder as properties/sources/traces/"
-                          "packed.h says, and replay nothing");
+                          "write the traces into this new folder as reference/recordings/packed.h "
+                          "says, and replay nothing");
   unpack.goes_with({files}).not_with({pack, subject, command, hash, audit, judge, follow, without});
   pack.goes_with({files}).not_with({subject, command, hash, audit, judge, follow, without});
   const auto simulate =

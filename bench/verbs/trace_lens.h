@@ -20,7 +20,7 @@ struct LensOptions {
 };
 
 /// Runs a trace on its subject: a failure under every oracle, a recording beside its answers. A run
-/// of an engine (live/README.md) is judged, and shown as its events tell it.
+/// of an engine (shadow/README.md) is judged, and shown as its events tell it.
 /// @throws InputError, and what opening a subject throws
 [[nodiscard]] std::shared_ptr<properties::Story> lens_of_file(const std::string& path,
                                                               const LensOptions& options);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether an operation stays within the ways of calling that a subject knows.
 //
-// Model:   the meaning of the abilities (foreign/abilities.h), call by call. What is drawn, shrunk
+// Model:   the meaning of the abilities (caller/abilities.h), call by call. What is drawn, shrunk
 //          or replayed from a file is held to it, so that nobody is asked what he said he is not.
 #pragma once
 

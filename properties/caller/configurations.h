@@ -4,7 +4,7 @@
 //
 // A row is named after its groups. Unless the row says otherwise, block sizes are equal, there is a
 // prefix cache, and requests fork, truncate and are pinned. What no row of the list has is drawn:
-// draw_row() in random/generators.h makes a row of features.
+// draw_row() in sources/random/generators.h makes a row of features.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace kvproof::properties {
 
-struct Abilities;  // foreign/abilities.h
+struct Abilities;  // caller/abilities.h
 
 /// How long a window is, beside its block.
 enum class WindowLength { drawn, third_of_block, block };

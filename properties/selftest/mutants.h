@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list of seeded bugs: reported defects of real engines, each made again by a source patch of
-// that id to the naive manager (mutants/reference.patches), with the law that must report it
+// that id to the naive manager (selftest/reference.patches), with the law that must report it
 // and the configuration in which it is live.
 //
 // Source:  the public report behind `report`. The patch is the same class of mistake at the same
