@@ -5,12 +5,13 @@
 // Model:  a chain over what is cached beside tokens, then over the tokens. The identity of a
 //         position is that of all tokens up to it; the slots of a group hold it mixed with the
 //         group. Two prefixes have one identity with a chance of 2^-64 for each pair.
-// Choice: a link is a scrambler, so links are made one behind the other and compared side by side.
-//         Measured on an H200: 1,048,576 links are compared in 11 us. A host makes one in 5 ns,
-//         where a prompt arrives, and the upload of 4,096 takes 5 us; the device makes one in 90
-//         ns, for the token that it has sampled itself. An affine link x * a + t could be made side
-//         by side, in 28 us for 4,096. But modulo 2^64 there are two texts of 1,024 tokens with one
-//         identity, whatever a is: two tokens in the order of Thue and Morse, and exchanged.
+// Choice: a link mixes all bits, so a chain is made one link after the other; identities are
+//         compared in parallel. Measured on an H200: 1,048,576 are compared in 11 us. A host makes
+//         a link in 5 ns, where a prompt arrives, and the upload of 4,096 takes 5 us. The device
+//         makes one in 90 ns, for the token that it has sampled itself. An affine link x * a + t
+//         could be made in parallel, 4,096 in 28 us. But modulo 2^64 two texts of 1,024 tokens then
+//         have one identity, whatever a is: a Thue-Morse sequence of two tokens, and the same with
+//         the two exchanged.
 #pragma once
 
 #include <cstdint>

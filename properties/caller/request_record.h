@@ -77,7 +77,7 @@ struct RequestRecord : TokenCounts {
   RequestStatus status = RequestStatus::waiting;
   bool looked_up = false;      // there was a lookup since its arrival or preemption
   FoundPrefix hit;             // found by the last lookup
-  std::uint64_t found_at = 0;  // the book's count of losses then, and one; 0: it found nothing
+  std::uint64_t found_at = 0;  // the book's count of losses then, plus 1; 0: it found nothing
   std::string transfer;        // in flight; empty = none
   bool leaving = false;        // that one goes to the host
   bool on_host = false;        // its host tables list host blocks

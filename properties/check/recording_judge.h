@@ -2,9 +2,9 @@
 // Judges a recording by itself: its answers and states under the laws, without another allocator.
 //
 // Model:   a subject that answers each operation with what its line says, under the audit of
-//          oracles/audit.h. Nothing of the model is asked, so that it needs no profile.
-// Partial: a law has a say if every line shows what it needs. Where a recording has tables alone
-//          (detail "own"), these are few; where its states are sampled, none has.
+//          audit/audit.h. Nothing of the model is asked, so that it needs no profile.
+// Partial: a law is evaluated if every line shows what it needs. Where a recording has tables alone
+//          (detail "own"), these are few; where its states are sampled, there are none.
 #pragma once
 
 #include <memory>

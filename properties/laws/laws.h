@@ -2,9 +2,9 @@
 // The list of laws: the sentences that hold for any paged KV cache. They judge a state after every
 // operation, the run of a whole engine event by event, and a stream of KV cache events.
 //
-// Model:   a law reads what can be observed, never the insides of an allocator. It applies to a
-//          step or does not. Where it applies it is evaluated; what it would report and a trait of
-//          the subject declares is exempted; the rest is reported. laws/law_counts.h counts these.
+// Model:   a law reads what can be observed, never the insides of an allocator. Where it applies to
+//          a step it is evaluated. What breaks it is exempted if a trait of the subject declares
+//          that, else it is reported. laws/law_counts.h counts these.
 // Source:  ids I1..I31 are those of the invariants in reference/vllm/v1.md, section 12, reworded;
 //          kNotLaws has those that are no laws; the other rows are ours. All profiles obey every
 //          row, with caching on or off, in any number of groups of any kind; a row that is about

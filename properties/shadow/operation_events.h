@@ -4,10 +4,10 @@
 //
 // Model:   a grant is a step of one row, which is dispatched, runs and retires at once. A swap is a
 //          transfer, a lease one that only reads, a fork the arrival of a request with the tables
-//          of another. A token's number is that of its prefix, so that keys of a part of a prompt
-//          count where they are mixed in.
+//          of another. The number of a token is made of its whole prefix, keys included, so that
+//          keys of a part of a prompt (an image) count from there on.
 // Slots:   no event says that a block was handed out, that a draft was accepted or a token loaded,
-//          and what a request must find after an operation. These the judge is told by its methods.
+//          and what a request must find after an operation. The judge has methods for these.
 // Leaves out: states and encoder rows, which only the content oracle judges.
 #pragma once
 

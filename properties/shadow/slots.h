@@ -45,7 +45,7 @@ class TierSlots {
     return std::span(slots_).subspan(std::size_t{block} * per_block_, per_block_);
   }
 
-  /// Nobody has written it since.
+  /// What the block held is gone.
   void clear(BlockId block) {
     if (has(block)) std::ranges::fill(of(block), Slot{});
   }
