@@ -312,13 +312,18 @@ TEST(Lens, OfADoubleFreeNamesTheLawAndTheBlock) {
   EXPECT_EQ(std::ranges::count(twice, 2), 2);
 }
 
-/// The lens of a pool of eight blocks in which a request asks for four, by a manager of so many.
-std::vector<json> lens_of_four(std::uint32_t num_blocks, std::uint32_t reserved) {
+CacheConfig eight_blocks() {
   CacheConfig config;
   config.num_blocks = 9;
   config.max_model_len = 100;
   config.hash_block_size = 4;
   config.groups = {{.block_size = 4}};
+  return config;
+}
+
+/// The lens of a pool of eight blocks in which a request asks for four, by a manager of so many.
+std::vector<json> lens_of_four(std::uint32_t num_blocks, std::uint32_t reserved) {
+  const CacheConfig config = eight_blocks();
   CacheConfig smaller = config;
   smaller.num_blocks = num_blocks;
   std::shared_ptr<Story> story;
@@ -339,6 +344,33 @@ TEST(Lens, ShowsWhatWouldHaveBeenRight) {
   const auto refused = lens_of_four(9, 5);
   EXPECT_EQ(refused[3]["x"], "r");
   EXPECT_EQ(refused[3]["need"], json({9, 8}));
+}
+
+/// It holds one request at most.
+class OfOneRequest final : public Subject {
+ public:
+  Outcome apply(const Operation& operation) override {
+    if (std::holds_alternative<op::Arrive>(operation) && ++arrivals_ > 1) {
+      return {Rejected{Breach::capacity, "one request"}, {}};
+    }
+    return inner_->apply(operation);
+  }
+  void observe(Snapshot& snapshot) const override { inner_->observe(snapshot); }
+
+ private:
+  std::unique_ptr<Subject> inner_ = reference::make_cache_manager(eight_blocks());
+  int arrivals_ = 0;
+};
+
+TEST(Lens, DoesNotCallALimitOfTheSubjectADifferenceFromTheModel) {
+  std::shared_ptr<Story> story;
+  const auto subject = with_story(eight_blocks(), {std::make_unique<OfOneRequest>()}, story);
+  (void)subject->apply(op::Arrive{"a", {TokenId(1)}});
+  (void)subject->apply(op::Arrive{"b", {TokenId(1)}});
+  (void)subject->apply(op::Allocate{"a", {.new_tokens = 1}});
+  const auto lines = lines_of(*story);
+  EXPECT_FALSE(lines[3].contains("want")) << lines[3];
+  EXPECT_EQ(lines[4]["want"], 1) << "the model goes on beside it";
 }
 
 TEST(Lens, OfASubjectThatDiesEndsBeforeItsDeath) {

@@ -28,6 +28,14 @@ std::optional<reference::Need> need_of(const Operation& operation, const CacheCo
   return need;
 }
 
+/// Whether it was not performed by what the subject is, of which the model knows nothing. The audit
+/// does not hold it against the model either.
+bool is_own_limit(const Result& result) {
+  const auto* rejected = std::get_if<Rejected>(&result);
+  return std::holds_alternative<Declined>(result) || std::holds_alternative<NotAsked>(result) ||
+         (rejected != nullptr && rejected->breach == Breach::capacity);
+}
+
 /// Whether both did the same; of a call that was not performed the words do not matter.
 bool same_answer(const Outcome& expected, const Outcome& outcome) {
   if (is_undone(expected.result) || is_undone(outcome.result)) {
@@ -64,10 +72,9 @@ class OperationFrames final : public Subject, public Objector {
       throw;
     }
     frame.outcome = &outcome;
-    const bool declined = std::holds_alternative<Declined>(outcome.result) ||
-                          std::holds_alternative<NotAsked>(outcome.result);
-    const Outcome expected = model_ && !declined ? model_->apply(operation) : Outcome();
-    if (model_ && !declined) {
+    const bool asked = model_ != nullptr && !is_own_limit(outcome.result);
+    const Outcome expected = asked ? model_->apply(operation) : Outcome();
+    if (asked) {
       frame.expected = {&expected, model_, need_of(operation, config_, model_->last_need()),
                         same_answer(expected, outcome)};
     }
