@@ -376,7 +376,7 @@ TEST(Failure, ThatCannotBeWrittenLeavesNothing) {
 TEST(Environment, NumbersAreReadWholeOrRefused) {
   setenv("KVPROOF_SEED", "77", 1);
   EXPECT_EQ(seed_from_environment(), 77U);
-  for (const char* wrong : {"", "7x", "-1", "99999999999999999999"}) {
+  for (const char* wrong : {"", "7x", "-1", "9223372036854775808", "99999999999999999999"}) {
     setenv("KVPROOF_SEED", wrong, 1);
     EXPECT_THROW((void)seed_from_environment(), std::invalid_argument) << wrong;
   }

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 
 #include "properties/audit/within.h"
@@ -14,14 +15,17 @@
 namespace kvproof::properties {
 namespace {
 
+/// As far as the headers of traces count.
 std::uint64_t number_from_environment(const char* name, std::uint64_t fallback) {
   const char* text = std::getenv(name);
   if (text == nullptr) return fallback;
   std::uint64_t value = 0;
   const char* end = text + std::strlen(text);
   const auto [at, error] = std::from_chars(text, end, value);
-  if (error != std::errc() || at != end) {
-    throw std::invalid_argument(say(name, "=", text, ": expected a number without sign"));
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+  if (error != std::errc() || at != end || value > kMost) {
+    throw std::invalid_argument(
+        say(name, "=", text, ": expected a whole number from 0 to ", kMost));
   }
   return value;
 }
