@@ -204,7 +204,8 @@ def contents(sections: list[tuple[str, list[Plot]]]) -> str:
 
 def is_due(plot: Plot, results: Results, absent: dict[str, str]) -> bool:
     """Whether the page has to say that the figure is missing."""
-    return not plot.optional or plot.experiment in absent or bool(rows_of(plot, results))
+    return (not plot.optional or plot.experiment in absent
+            or any(results.of(name) for name in plot.experiments))
 
 
 # ---- one figure ---------------------------------------------------------------------------------
