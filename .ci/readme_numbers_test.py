@@ -20,7 +20,7 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "reports"), str(ROOT / "properties" / "foreign" / "engines")]
+sys.path[:0] = [str(ROOT / "reports"), str(ROOT / "properties" / "engines" / "allocators")]
 sys.dont_write_bytecode = True
 from kvproof_report.common import parts  # noqa: E402
 from rows import ROWS  # noqa: E402
@@ -82,10 +82,10 @@ def quick(build):
            f"{others.count('    {')} more cannot be seeded")
 
     engines = [row for row in ROWS if row.source != "own"]
-    pages = [path.name for path in (ROOT / "properties/foreign/findings").glob("*-*.md")]
+    pages = [path.name for path in (ROOT / "properties/engines/findings").glob("*-*.md")]
     of, of_runs = (Counter(name.split("-")[0] for name in pages if ("-run-" in name) == runs)
                    for runs in (False, True))
-    findings = "advisories](properties/foreign/findings/README.md)"
+    findings = "advisories](properties/engines/findings/README.md)"
     yield ("allocators of twelve other engines under the same laws",
            f"of {len(engines)} revisions 17 pass, 3 fail by defects that we found, 4 by defects "
            f"reported before; [{of.total()} {findings}: {of['openvino']} on OpenVINO, "

@@ -16,7 +16,7 @@ ROOMS = {
     "properties/": {
         "caller": "", "laws": "caller", "shadow": "caller laws", "audit": "caller laws shadow",
         "story": "caller laws shadow audit", "sources": "caller laws shadow audit story",
-        "foreign": "caller laws", "check": "caller laws audit story sources foreign",
+        "engines": "caller laws", "check": "caller laws audit story sources engines",
         "selftest": "caller audit sources check", "kernels": "caller selftest",
         "allocators": "sources", "facts": "allocators"},
     "reports/kvproof_report/": {
@@ -39,7 +39,7 @@ KEPT_STATE = {
     "optimized/concurrent/checks/race_point.h": "the tested pool is a template without arguments",
     "optimized/concurrent/checks/sanitized_unlocked.cpp": "the locks are made inside of the pool",
     "optimized/concurrent/checks/scheduled_pool.h": "the locks are made inside of the pool",
-    "properties/foreign/broken_plugin.cpp": "the library that it breaks has no place for it",
+    "properties/engines/kit/broken_plugin.cpp": "the library that it breaks has no place for it",
     "reference/support/interrupt.cpp": "a signal handler reads it",
     "properties/sources/fuzz/fuzz_target.h": "libFuzzer calls a function without context",
     "properties/kernels/armed_fault.h": "which seeded fault the checks put in force",

@@ -62,9 +62,9 @@ class Rules(unittest.TestCase):
         check = tidy.check_rooms
         self.refuses(check, "laws/a.h:1: laws uses audit; ROOMS has no such arrow",
                      {"properties/laws/a.h": '#include "properties/audit/b.h"\n'})
-        self.refuses(check, "story/c.py:2: story uses foreign", {
+        self.refuses(check, "story/c.py:2: story uses engines", {
             "properties/story/c.py": "import sys\nfrom recorder import Recorder\n",
-            "properties/foreign/recorder.py": "import sys\n"})
+            "properties/engines/kit/recorder.py": "import sys\n"})
         self.refuses(lambda files: tidy.check_rooms(files, {"x": {"a": "b", "b": ""}}),
                      "a may use b, which does not come before it", {})
         self.refuses(check, "attic is none of the ROOMS",

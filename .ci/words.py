@@ -24,7 +24,7 @@ FORBIDDEN = (  # (a pattern that does not match its own text, what to write)
     (r"\bspok[e]\b", "evaluated"),
 )
 # Where advisories describe findings, "page" is a block of tokens or HTML.
-ADVISED = re.compile(r"properties/(foreign|shadow)/.*|README\.md")
+ADVISED = re.compile(r"properties/(engines|shadow)/.*|README\.md")
 ADVISORY = re.compile(r"\b(findings?|defects?|advisor(y|ies)|reported)\b", re.I)
 PAGE = re.compile(r"(?<!HTML )(?<!lens )\bpages?\b(?! (size|of (figures|HTML)))", re.I)
 

@@ -80,7 +80,8 @@ class Rules(unittest.TestCase):
     def test_pages(self):
         for text in ("Twelve defects stand on 8 pages.", "Each page has a finding.",
                      "A finding is known\nif it has a page in `findings/`."):
-            for path in ("README.md", "properties/shadow/README.md", "properties/foreign/vllm.md"):
+            for path in ("README.md", "properties/shadow/README.md",
+                         "properties/engines/allocators/vllm.md"):
                 self.assertTrue(words.check_pages({path: text}), text)
             self.assertEqual(words.check_pages({"kernels/a.md": text}), [])
         found = words.check_pages({"properties/shadow/a.py": "\nf('1 a finding without a page')"})

@@ -19,8 +19,8 @@ set(public
     optimized/cache_manager.h optimized/concurrent/concurrent_pool.h optimized/slot_mapping.h
     reference/config.h reference/contract.h reference/ids.h reference/model_presets.h
     reference/outcomes.h reference/pool_sizing.h reference/request.h
-    properties/foreign/kvproof_engine.h properties/foreign/kvproof_kit.h
-    properties/foreign/kvproof_subject.h)
+    properties/engines/kit/kvproof_engine.h properties/engines/kit/kvproof_kit.h
+    properties/engines/kit/kvproof_subject.h)
 set(detail
     optimized/concurrent/concurrent_state.h optimized/concurrent/spin_lock.h
     reference/kv_spec.h reference/layer_rules.h reference/layout.h reference/snapshot.h)
@@ -31,6 +31,9 @@ foreach(header IN LISTS public detail)
   endif()
   install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kvproof/${folder})
 endforeach()
+install(CODE "file(CREATE_LINK engines/kit  # where adapters of earlier include it
+  \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}/kvproof/properties/foreign\"
+  SYMBOLIC)")
 install(DIRECTORY optimized/manager optimized/pool
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kvproof/detail/optimized
         FILES_MATCHING PATTERN "*.h" PATTERN "reversed.h" EXCLUDE)
@@ -44,11 +47,11 @@ if(KVPROOF_BENCH)
   install(DIRECTORY properties/sources/traces/vectors properties/sources/regressions
                     properties/story/scenes
           DESTINATION share/kvproof COMPONENT verbs)
-  install(FILES properties/foreign/README.md properties/foreign/examples/adapter.py
-                properties/foreign/examples/kit_engine.cpp
-                properties/foreign/examples/kit_pool.cpp
-                properties/foreign/examples/kit_pool.py
-                properties/foreign/examples/paged_pool.cpp
+  install(FILES properties/engines/kit/README.md properties/engines/kit/examples/adapter.py
+                properties/engines/kit/examples/kit_engine.cpp
+                properties/engines/kit/examples/kit_pool.cpp
+                properties/engines/kit/examples/kit_pool.py
+                properties/engines/kit/examples/paged_pool.cpp
           DESTINATION share/kvproof/foreign COMPONENT verbs)
   install(DIRECTORY reports DESTINATION share/kvproof COMPONENT verbs  # where the launcher looks
           FILES_MATCHING PATTERN "*.py" PATTERN "run.sh" PATTERN "page.*"

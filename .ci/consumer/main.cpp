@@ -6,7 +6,7 @@
 #include "optimized/cache_manager.h"
 #include "optimized/concurrent/concurrent_pool.h"
 #include "optimized/slot_mapping.h"
-#include "properties/foreign/kvproof_subject.h"
+#include "properties/engines/kit/kvproof_subject.h"
 #include "reference/config.h"
 #include "reference/contract.h"
 #include "reference/ids.h"
@@ -15,8 +15,8 @@
 #include "reference/pool_sizing.h"
 #include "reference/request.h"
 #if __has_include(<nlohmann/json.hpp>)  // which they need
-#include "properties/foreign/kvproof_engine.h"
-#include "properties/foreign/kvproof_kit.h"
+#include "properties/engines/kit/kvproof_engine.h"
+#include "properties/engines/kit/kvproof_kit.h"
 #endif
 
 /// @return whether 6 are free: 8 blocks less the null block and the one taken

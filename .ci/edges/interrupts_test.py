@@ -20,8 +20,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PYTHON = [sys.executable, "-B"]
 RUN = os.path.join(CHECKOUT, "properties", "shadow", "runs", "sound.jsonl")
 CAMPAIGN = os.path.join(CHECKOUT, "bench", "campaign", "main.py")
-ENGINES = os.path.join(CHECKOUT, "properties", "foreign", "engines", "run.py")
-ADAPTER = os.path.join(CHECKOUT, "properties", "foreign", "examples", "adapter.py")
+ENGINES = os.path.join(CHECKOUT, "properties", "engines", "allocators", "run.py")
+ADAPTER = os.path.join(CHECKOUT, "properties", "engines", "kit", "examples", "adapter.py")
 
 # name, seconds until nothing more of interest begins, the program and its arguments
 RUNS = (

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import main
 
-sys.path.append(str(main.CHECKOUT / "properties" / "foreign" / "engines"))
+sys.path.append(str(main.CHECKOUT / "properties" / "engines" / "allocators"))
 from places import Absent, environment  # noqa: E402
 
 

@@ -20,8 +20,7 @@ sys.path.append(str(CHECKOUT / "reference" / "support"))
 from kvproof_support import tasks  # noqa: E402
 from kvproof_support.files import InputError  # noqa: E402
 
-FOREIGN, LIVE, FUZZ = (CHECKOUT / "properties" / name
-                       for name in ("foreign", "foreign/live", "sources/fuzz"))
+ENGINES, FUZZ = (CHECKOUT / "properties" / name for name in ("engines", "sources/fuzz"))
 # Metrics that tell a clock or a machine, and the memory of a search, which its threads share.
 CLOCKS = {"seconds", "wall_seconds", "seconds_to_kill", "operations_per_second",
           "steps_per_second", "peak_rss_bytes", "bytes_per_state"}
@@ -42,12 +41,12 @@ KINDS = {
     "mutants": Kind(("kvproof-selftest", "--mutants")),
     "simulation": Kind(("kvproof-replay", "--simulate")),
     "study": Kind(("kvproof-study",)),
-    "scheduler": Kind((str(LIVE / "vllm" / "run.py"), "--scheduler=vllm")),
+    "scheduler": Kind((str(ENGINES / "scheduler" / "run.py"), "--scheduler=vllm")),
     # What hangs is told from what is slow by a clock.
     "mutation-score": Kind((str(CHECKOUT / "kvproof"), "selftest", "--mutation-score"),
                            exact=False),  # builds a program that no other verb has
-    "engines": Kind((str(FOREIGN / "engines" / "run.py"),), exact=False),
-    "live": Kind((str(LIVE / "engine" / "run.py"),), exact=False),
+    "engines": Kind((str(ENGINES / "allocators" / "run.py"),), exact=False),
+    "live": Kind((str(ENGINES / "live" / "run.py"),), exact=False),
     "gate": Kind(("kvproof-gate",), exact=False),
     "fuzz": Kind((str(FUZZ / "run.sh"), str(CHECKOUT / "build" / "fuzz"), "--jobs=1"),
                  exact=False),

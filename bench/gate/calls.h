@@ -8,7 +8,7 @@
 #include <string>
 
 #include "bench/gate/collected.h"
-#include "properties/foreign/plugin.h"
+#include "properties/engines/kit/plugin.h"
 #include "reference/config.h"
 
 namespace kvproof::bench {

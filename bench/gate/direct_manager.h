@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "optimized/cache_manager.h"
-#include "properties/foreign/kvproof_subject.h"
+#include "properties/engines/kit/kvproof_subject.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::bench {

@@ -70,7 +70,7 @@ fs::path copy_adapter(const Checkout& checkout, const fs::path& folder) {
   const fs::path adapter = folder / "adapter";
   for (const char* file :
        {"bench/gate/direct_manager.h", "bench/gate/revision/revision_plugin.cpp",
-        "bench/gate/revision/CMakeLists.txt", "properties/foreign/kvproof_subject.h"}) {
+        "bench/gate/revision/CMakeLists.txt", "properties/engines/kit/kvproof_subject.h"}) {
     fs::create_directories((adapter / file).parent_path());
     fs::copy_file(checkout.sources / file, adapter / file, fs::copy_options::overwrite_existing);
   }

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import pairs
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FOREIGN = os.path.join(HERE, os.pardir, os.pardir, "properties", "foreign")
-sys.path.append(os.path.join(FOREIGN, "engines"))
+ENGINES = os.path.join(HERE, os.pardir, os.pardir, "properties", "engines")
+sys.path.append(os.path.join(ENGINES, "allocators"))
 from places import Absent, Compiled, Place  # noqa: E402
 import rows  # noqa: E402
 
@@ -126,8 +126,8 @@ def command_of(peer, options):
     if row.adapter.endswith(".cpp"):
         return [Program(row, options.folder, options.checkout).argument]
     place = Place(row, options.folder, options.checkout)
-    return [place.python, "-B", os.path.join(HERE, "allocator_rounds.py"), *place.paths, FOREIGN,
-            os.path.join(FOREIGN, "engines")]
+    return [place.python, "-B", os.path.join(HERE, "allocator_rounds.py"), *place.paths,
+            os.path.join(ENGINES, "allocators")]
 
 
 def measure(wanted, options):

@@ -17,8 +17,7 @@ from dataclasses import asdict
 import pairs
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.append(os.path.join(HERE, os.pardir, os.pardir, "properties", "foreign", "live",
-                             "engine"))
+sys.path.append(os.path.join(HERE, os.pardir, os.pardir, "properties", "engines", "live"))
 from peers import Case  # noqa: E402
 from releases import NEWEST, Absent, Release, ask  # noqa: E402
 

@@ -2,7 +2,7 @@
 // OpenVINO GenAI's block manager and Scheduler as a peer (allocator_worker.h). Compiled against a
 // checkout and the headers of a wheel, as the adapter that is included is.
 #include "bench/peers/allocator_worker.h"
-#include "properties/foreign/engines/openvino_genai.cpp"
+#include "properties/engines/allocators/openvino_genai.cpp"
 
 namespace {
 

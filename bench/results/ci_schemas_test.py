@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-sys.path.append(str(CHECKOUT / "properties" / "foreign" / "engines"))
+sys.path.append(str(CHECKOUT / "properties" / "engines" / "allocators"))
 from places import Absent, environment  # noqa: E402
 
 BUILD = CHECKOUT / "build" / "release"

@@ -32,7 +32,7 @@ class Beside : public ProgramTest {
   }
 
   const std::string kExample =
-      text_of(KVPROOF_SOURCE_DIR "/properties/foreign/examples/adapter.py");
+      text_of(KVPROOF_SOURCE_DIR "/properties/engines/kit/examples/adapter.py");
   const std::string kBoth =
       "--subject-command='python3 mine.py' --beside-command='python3 theirs.py'";
   const std::string kLastOut = "list(self.free)[::-1][:count]";  // instead of the first

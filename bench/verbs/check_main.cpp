@@ -20,7 +20,7 @@
 #include "bench/verbs/limit_options.h"
 #include "properties/check/candidate.h"
 #include "properties/check/check.h"
-#include "properties/foreign/serve.h"
+#include "properties/engines/kit/serve.h"
 #include "properties/laws/laws.h"
 
 namespace kvproof::bench {
@@ -166,7 +166,7 @@ std::vector<CommandLine::Option> add_ordinary_options(CommandLine& line, Argumen
       line.option("--without-law", arguments.without_laws, "leave out this law, repeatable")
           .placeholder("ID"),
       line.option("--known", arguments.known,
-                  "a file of known findings (properties/foreign/findings/README.md); only others "
+                  "a file of known findings (properties/engines/findings/README.md); only others "
                   "are violations")
           .placeholder("FILE"),
       line.option("--require", arguments.required,
@@ -233,7 +233,7 @@ int run(int argc, char** argv) {
       "store of contents.\nExamples: kvproof check\n"
       "          kvproof check --subject=naive --seed=7\n"
       "          kvproof check --subject-command='python3 "
-      "properties/foreign/examples/adapter.py'\n"
+      "properties/engines/kit/examples/adapter.py'\n"
       "          kvproof check --subject=naive --beside=optimized-sha256\n"
       "          kvproof check --exhaustive\n"
       "          kvproof check --deep=60 --resume=deep.json");

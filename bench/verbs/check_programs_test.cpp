@@ -35,7 +35,7 @@ class CheckPrograms : public ProgramTest {
 };
 
 const std::string kAdapter =
-    "--subject-command='python3 " KVPROOF_SOURCE_DIR "/properties/foreign/examples/adapter.py'";
+    "--subject-command='python3 " KVPROOF_SOURCE_DIR "/properties/engines/kit/examples/adapter.py'";
 
 TEST_F(CheckPrograms, HoldsForOurOwnAndWritesWhatItFound) {
   const Answer answer = check(
@@ -174,7 +174,8 @@ TEST_F(CheckPrograms, TheExampleProgramPasses) {
 
 TEST_F(CheckPrograms, ReasonsAreToldAndCounted) {
   if (std::system("python3 -c '' 2>/dev/null") != 0) GTEST_SKIP() << "there is no python3";
-  const std::string text = text_of(KVPROOF_SOURCE_DIR "/properties/foreign/examples/adapter.py");
+  const std::string text =
+      text_of(KVPROOF_SOURCE_DIR "/properties/engines/kit/examples/adapter.py");
   const auto changed =
       std::regex_replace(text, std::regex("\"no connector\""), "'no connector', o['external'] % 2");
   const std::string command = "--subject-command='python3 mine.py' --operations=300";
@@ -195,8 +196,8 @@ TEST_F(CheckPrograms, ReasonsAreToldAndCounted) {
 
 TEST_F(CheckPrograms, ExamplesAreShort) {
   for (const char* file : {"paged_pool.cpp", "adapter.py"}) {
-    const std::string text =
-        text_of(std::filesystem::path(KVPROOF_SOURCE_DIR "/properties/foreign/examples") / file);
+    const std::string text = text_of(
+        std::filesystem::path(KVPROOF_SOURCE_DIR "/properties/engines/kit/examples") / file);
     EXPECT_GT(text.size(), 1000U);
     EXPECT_LT(std::ranges::count(text, '\n'), 120) << file;
   }

@@ -21,7 +21,7 @@
 
 #include "bench/requests/open_log.h"
 #include "bench/results/result_file.h"
-#include "properties/foreign/unusable_subject.h"
+#include "properties/engines/kit/unusable_subject.h"
 #include "reference/support/command_words.h"
 #include "reference/support/input_error.h"
 #include "reference/support/interrupt.h"

@@ -168,7 +168,7 @@ int run(int argc, char** argv) {
   line.option("files", files,
               "recorded runs (JSON Lines, plain, .gz or .zst), or pipes; - is standard input");
   line.option("--known", known_path,
-              "a file of known findings (properties/foreign/findings/README.md); only others break "
+              "a file of known findings (properties/engines/findings/README.md); only others break "
               "a law")
       .placeholder("FILE");
   add_output_options(line, paths, Says::verdicts);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Block hashes that vLLM 0.33.0 printed, each with the number of its fact in
-// reference/vllm/0.33.md. foreign/vllm_hashes_test.cpp asks the release itself.
+// reference/vllm/0.33.md. engines/allocators/vllm_hashes_test.cpp asks the release itself.
 #include "optimized/pool/vllm_hashing.h"
 
 #include <gtest/gtest.h>

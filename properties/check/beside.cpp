@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "properties/caller/caller_book.h"
-#include "properties/foreign/unusable_subject.h"
+#include "properties/engines/kit/unusable_subject.h"
 #include "properties/laws/same_state.h"
 #include "properties/laws/violation.h"
 #include "reference/trace_json.h"

@@ -14,7 +14,7 @@
 #include "optimized/variants.h"
 #include "properties/check/reach.h"
 #include "properties/check/subject_options.h"
-#include "properties/foreign/foreign_subject.h"
+#include "properties/engines/kit/foreign_subject.h"
 
 namespace kvproof::properties {
 

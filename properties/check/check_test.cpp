@@ -322,7 +322,7 @@ TEST(KnownFindings, AreOfTheirEngineReleaseLawsWordsAndPlace) {
   EXPECT_EQ(earlier.front().text(), "as reported l");
   EXPECT_TRUE(read_rows(R"({"id":"K","law":"S9+tail"})").empty()) << "no check asks these";
   EXPECT_GT(
-      read_known(KVPROOF_SOURCE_DIR "/properties/foreign/findings/known.jsonl", is_of_check).size(),
+      read_known(KVPROOF_SOURCE_DIR "/properties/engines/findings/known.jsonl", is_of_check).size(),
       9U);
 }
 

@@ -9,7 +9,7 @@
 
 #include "properties/caller/caller_book.h"
 #include "properties/check/reach.h"
-#include "properties/foreign/foreign_state.h"
+#include "properties/engines/kit/foreign_state.h"
 #include "properties/laws/laws.h"
 #include "reference/layer_rules.h"
 #include "reference/operations.h"

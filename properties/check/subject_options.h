@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "properties/foreign/answer_limits.h"
+#include "properties/engines/kit/answer_limits.h"
 
 namespace kvproof::properties {
 

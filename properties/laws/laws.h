@@ -11,7 +11,7 @@
 //          one kind names it.
 // Scenes:  each law must report what is written to break it. Such scenes of a state stand beside
 //          the law's check in laws/laws_*.cpp, those of a run in laws/runs.patches, those of a
-//          stream in foreign/events/scenes.py.
+//          stream in engines/live/events/scenes.py.
 // Answers: a law repairs nothing, aborts nothing and prints nothing.
 #pragma once
 
@@ -33,7 +33,8 @@ enum class Cost { constant, linear };  // in blocks, keys, table entries, and wh
 /// waits for happens at last.
 enum class Promise { safety, hits, policy, liveness };
 
-/// What a law judges, and so who asks it: audit/audit.h, shadow/judge.h, foreign/events/judge.py.
+/// What a law judges, and so who asks it: audit/audit.h, shadow/judge.h,
+/// engines/live/events/judge.py.
 enum class Judges { state, run, events };
 
 struct Breakage;  // laws/law_scenes.h

@@ -99,7 +99,7 @@ TEST(Laws, EachReportsWhatIsWrittenToBreakIt) {
     } else {
       scenes = std::ranges::count(runs, row.id, [](const auto& run) { return run.second.law; });
     }
-    // Those of streams are the business of foreign/events/events_test.py.
+    // Those of streams are the business of engines/live/events/events_test.py.
     EXPECT_TRUE(scenes > 0 || row.judges == Judges::events) << "no scene breaks " << row.id;
     EXPECT_EQ(find_law(row.id, kLaws), &row) << "two laws are called " << row.id;
     EXPECT_FALSE(row.name.empty() || row.sentence.empty() || row.source.empty()) << row.id;

@@ -48,7 +48,7 @@ class Vllm:
     """What its scheduler does with the KV cache in a step: a token more, a slot for it."""
 
     def __init__(self, num_blocks, longest=PROMPT + BLOCK_SIZE + STEPS):
-        import without_torch
+        from kvproof import without_torch
         without_torch.install()
         import vllm_manager
         group = {"kind": "full", "block_size": BLOCK_SIZE}

@@ -17,7 +17,7 @@ std::filesystem::path steps_script(const BenchOptions& options) {
 
 /// The adapter of vLLM, in the checkout to which the build belongs.
 std::filesystem::path adapter_folder(const BenchOptions& options) {
-  return options.self.parent_path() / "../../../properties/foreign";
+  return options.self.parent_path() / "../../../properties/engines/allocators";
 }
 
 std::string python_of(const std::string& engine) {

@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(Golden, EverySubject, testing::ValuesIn(optimized::kSub
                          });
 
 // Those of the scenarios, and those that were recorded from releases of vLLM
-// (properties/foreign/vllm.md).
+// (properties/engines/allocators/vllm.md).
 TEST_P(EverySubject, ReproducesOurVectors) {
   std::map<std::string, std::size_t> replayed;
   for (const auto& entry : fs::directory_iterator(kVectors)) {

@@ -15,7 +15,7 @@ from typing import Any, Callable, Iterable, NamedTuple
 from kvproof_support import results
 from kvproof_support.files import InputError
 
-OWN = Path(__file__).resolve().parents[3] / "properties" / "foreign" / "findings" / "known.jsonl"
+OWN = Path(__file__).resolve().parents[3] / "properties" / "engines" / "findings" / "known.jsonl"
 MOST_BYTES = 16 << 20
 NUMBERED = re.compile(r"\d{1,99}(\.\d{1,99})*")
 

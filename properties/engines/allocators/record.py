@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Records what a program answers to the operations of the traces in a file.
+
+    properties/engines/allocators/record.py TRACES NAME COMMAND... | gzip -9n >RECORDING
+
+NAME becomes the headers' recorded_from. What the traces say was answered before is ignored. Of the
+state, the pool is written without its keys, whose values are the allocator's own, and the tables of
+the request that the operation names.
+"""
+
+import gzip
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+POOL = ("free", "keys", "usage", "queue", "ref", "cached")
+REPLAY = os.path.join(os.environ.get("KVPROOF_BIN") or pathlib.Path(__file__).resolve().parents[3]
+                      / "build" / "release" / "bin", "kvproof-replay")
+
+
+def read(path):
+    """The lines of a file of traces, or of a packed folder by kvproof-replay, with newlines."""
+    if not os.path.isdir(path):
+        with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8") as lines:
+            return list(lines)
+    with tempfile.TemporaryDirectory() as folder:
+        unpacked = os.path.join(folder, "unpacked")
+        subprocess.run([REPLAY, f"--unpack={unpacked}", path], check=True, capture_output=True)
+        return [line for file in sorted(pathlib.Path(unpacked).rglob("*.jsonl"))
+                for line in read(str(file))]
+
+
+def recorded(operation, answer):
+    """The line of an operation with what was answered to it."""
+    if answer.get("unsupported"):
+        raise ValueError(f"{operation['op']} is not supported")
+    if answer["out"] is not None or operation["op"] in ("allocate", "take"):
+        operation["out"] = answer["out"]
+    state, req = answer["state"], operation.get("req")
+    operation["state"] = {field: state[field] for field in POOL}
+    for field in ("tables", "progress"):
+        operation["state"][field] = {req: state[field][req]} if req in state[field] else {}
+    return operation | ({"events": answer["events"]} if answer.get("events") else {})
+
+
+class Recorder:
+    """Asks a program, and keeps the lines of the recording."""
+
+    def __init__(self, name, command):
+        self.name, self.lines = name, []
+        self.subject = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.subject.stdin.close()
+        self.subject.wait()
+
+    def ask(self, said):
+        """@return the answer to a header, or to an operation, which is kept with it"""
+        print(json.dumps(said), file=self.subject.stdin, flush=True)
+        answer = json.loads(self.subject.stdout.readline())
+        if "op" not in said and answer.get("unsupported"):
+            raise ValueError(answer.get("reason", "the header is not supported"))
+        self.keep(recorded(said, answer) if "op" in said else said | {"recorded_from": self.name})
+        return answer
+
+    def keep(self, said):
+        self.lines.append(json.dumps(said, separators=(",", ":")) + "\n")
+
+
+def record(lines, name, command):
+    """The lines of the recording."""
+    with Recorder(name, command) as recorder:
+        for line in lines:
+            said = json.loads(line)
+            said = {key: said[key] for key in said if key not in ("out", "events", "state")}
+            (recorder.keep if said.get("op") == "end" else recorder.ask)(said)
+    return recorder.lines
+
+
+def arguments(least, usage):
+    """The command line; without `least` arguments the usage is said instead (exit 2)."""
+    if "--help" in sys.argv[1:least + 1]:
+        print(usage)
+        sys.exit(0)
+    if len(sys.argv) <= least:
+        print(usage, file=sys.stderr)
+        sys.exit(2)
+    return sys.argv[1:]
+
+
+def main():
+    path, name, *command = arguments(3, __doc__)
+    sys.stdout.writelines(record(read(path), name, command))
+
+
+if __name__ == "__main__":
+    main()

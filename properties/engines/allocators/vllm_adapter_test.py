@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Records our recordings of vLLM again, with the vLLM that is installed, and compares.
+
+KVPROOF_VLLM_PYTHON names the interpreter that has it; default: this one. Exits 77 with a reason
+where there is no vLLM, or one of another release. What needs none is tested before that.
+"""
+
+import glob
+import json
+import os
+import subprocess
+import sys
+
+from record import REPLAY, read, record
+from record_runs import CHECKPOINTS, FULL, FULL2, STATES, Family, Request, Split, draft
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+VECTORS = os.path.join(HERE, "..", "..", "sources", "traces", "vectors")
+HEADER = {"kvproof_trace": 1, "recorded_from": "nobody", "config": {"groups": []}}
+FAKE = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    known = asked.get("op") != "fork" and not {"out", "events", "state"} & set(asked)
+    pool = dict.fromkeys(("free", "keys", "usage", "queue", "ref", "cached"), 7)
+    tables = {"tables": {"a": [[1]], "b": [[2]]}, "progress": {"a": [1], "b": [2]}, "key": 3}
+    answer = {"out": asked.get("n"), "events": [], "state": pool | tables}
+    print(json.dumps(answer if known else {"unsupported": True}), flush=True)
+"""
+
+
+def lines(*operations):
+    every = [HEADER, *operations, {"op": "end", "ops": len(operations)}]
+    return [json.dumps(line) + "\n" for line in every]
+
+
+def every_script_compiles():
+    for path in glob.glob(os.path.join(HERE, "*.py")):
+        with open(path, encoding="utf-8") as script:
+            compile(script.read(), path, "exec")
+
+
+def the_recorder_writes_what_is_answered():
+    fake = [sys.executable, "-c", FAKE]
+    asked = lines({"op": "append", "req": "a", "tokens": [1], "out": 5, "state": {}},
+                  {"op": "take", "n": 4, "events": [1]}, {"op": "step"})
+    header, append, take, step, end = map(json.loads, record(asked, "somebody", fake))
+    assert header["recorded_from"] == "somebody", header
+    assert "out" not in append and "out" not in step and take["out"] == 4, (append, take, step)
+    assert append["state"]["tables"] == {"a": [[1]]} and append["state"]["progress"] == {"a": [1]}
+    assert take["state"]["tables"] == {} and take["state"]["queue"] == 7, take
+    assert "key" not in append["state"] and "events" not in append, append
+    assert end == {"op": "end", "ops": 3}, end
+    try:
+        record(lines({"op": "fork", "req": "a", "child": "b"}), "somebody", fake)
+    except ValueError:
+        return
+    raise AssertionError("an operation that is not supported was recorded")
+
+
+def chunks(groups, prompt, unit=4, junction=0, budget=24):
+    """Of a prefill, as the scheduler of the recordings splits it."""
+    config = {"groups": groups, "enable_caching": True, "hash_block_size": unit,
+              "scheduler_block_size": 4}
+    split = Split(Family("", "", groups, (), budget=budget, unit=unit), config)
+    request, start, out = Request("r", [0] * prompt, {}, 1), 0, []
+    request.junction = junction
+    while start < prompt:
+        out.append(split.tokens(request, start, min(prompt - start, budget)))
+        start += out[-1]
+    return out
+
+
+def prefills_stop_where_states_are_kept():
+    for groups, prompt, named, expected in (
+            ([FULL, STATES], 18, {}, [16, 2]), ([FULL, STATES], 18, {"junction": 8}, [8, 8, 2]),
+            ([FULL, STATES], 18, {"budget": 7}, [4, 4, 4, 4, 2]),
+            (draft(FULL, STATES), 18, {}, [12, 6]), ([FULL, CHECKPOINTS], 18, {}, [18]),
+            ([FULL2, STATES], 7, {"unit": 2}, [4, 2, 1]),
+            ([FULL2, CHECKPOINTS], 19, {"unit": 2}, [19])):
+        found = chunks(groups, prompt, **named)
+        assert found == expected, (prompt, named, found, expected)
+
+
+def installed_version(python):
+    """That of vLLM; None where there is none."""
+    ask = "from importlib.metadata import version; print(version('vllm'))"
+    answer = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=False)
+    return answer.stdout.strip() or None
+
+
+def main():
+    every_script_compiles()
+    the_recorder_writes_what_is_answered()
+    prefills_stop_where_states_are_kept()
+    python = os.environ.get("KVPROOF_VLLM_PYTHON") or sys.executable
+    version = installed_version(python)
+    if version is None:
+        print(f"skipped: {python} has no vLLM (KVPROOF_VLLM_PYTHON names one that has)")
+        return 77
+    path = next(iter(glob.glob(os.path.join(VECTORS, f"recorded-vllm-{version}*"))), None)
+    if path is None or os.path.isdir(path) and not os.path.exists(REPLAY):
+        print(f"skipped: vLLM {version} is installed; " + (
+            f"there is no {REPLAY}" if path else "nothing of it is recorded"))
+        return 77
+    expected = read(path)
+    adapter = [python, "-B", os.path.join(HERE, "vllm_adapter.py")]
+    found = record(expected, f"vllm {version}", adapter)
+    for number, (want, have) in enumerate(zip(expected, found), start=1):
+        if want != have:
+            print(f"{path}:{number}: recorded {want}vLLM {version} answers {have}")
+            return 1
+    print(f"vLLM {version}: {len(expected)} lines, all as recorded")
+    return 0 if len(found) == len(expected) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
