@@ -173,8 +173,7 @@ try test 0 "out:  2 skipped: no traces" "out:  1 skipped: no vLLM" "out:fibers: 
 system
 python=$(python3 -c 'import sys; print(sys.executable)')
 cp "$project/outside.py" "$work/tree/.ci/"
-mkdir -p "$work/tree/reference/support"
-cp -r "$project/../reference/support/kvproof_support" "$work/tree/reference/support/"
+cp -r "$project/../reference/support/kvproof_support" "$work/tree/.ci/"
 export KVPROOF_PYTHON="$python"
 try "test --outside --list --filter=Slurm" 0 "last:    needs root, slurmctld, slurmd and munged" \
   "out:a campaign on a Slurm" "ok:[ \$(wc -l <$work/out) = 2 ]" all:

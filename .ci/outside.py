@@ -12,12 +12,11 @@ import pathlib
 import re
 import sys
 
-CHECKOUT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.append(str(CHECKOUT / "reference" / "support"))
-from kvproof_support import stopping  # noqa: E402
-from kvproof_support.options import Parser  # noqa: E402
-from kvproof_support.tasks import Ended, Runner, Stopped, Task  # noqa: E402
+from kvproof_support import stopping
+from kvproof_support.options import Parser
+from kvproof_support.tasks import Ended, Runner, Stopped, Task
 
+CHECKOUT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = CHECKOUT / "build"
 LIVE = "properties/engines/live"
 

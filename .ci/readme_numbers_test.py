@@ -19,11 +19,10 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+from engines.allocators.rows import ROWS
+from kvproof_report.common import parts
+
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "reports"), str(ROOT / "properties" / "engines" / "allocators")]
-sys.dont_write_bytecode = True
-from kvproof_report.common import parts  # noqa: E402
-from rows import ROWS  # noqa: E402
 
 SURROUNDINGS = {name: text for name, text in os.environ.items() if not name.startswith("KVPROOF_")}
 

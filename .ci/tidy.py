@@ -10,7 +10,7 @@ from fnmatch import translate
 from functools import cache
 from pathlib import Path
 
-# The rooms of two folders, and the rooms that the headers and modules of each may use, which come
+# The rooms of three folders, and the rooms that the headers and modules of each may use, which come
 # before it: no arrow leads back. Tests of properties/ use any.
 ROOMS = {
     "properties/": {
@@ -19,6 +19,8 @@ ROOMS = {
         "engines": "caller laws", "check": "caller laws audit story sources engines",
         "selftest": "caller audit sources check", "kernels": "caller selftest",
         "allocators": "sources", "facts": "allocators"},
+    "properties/engines/": {
+        "kit": "", "allocators": "kit", "live": "kit", "scheduler": "kit", "findings": ""},
     "reports/kvproof_report/": {
         "common": "", "draw": "common", "figures": "common draw", "page": "common draw figures",
         "run": "common page", "device": "common draw", "__init__": "", "__main__": "common",
@@ -100,7 +102,8 @@ def check_rooms(files, folders=None):
         modules = {}  # the rooms of each name that Python may import
         for path, room in below.items():
             if path.endswith(".py"):
-                modules.setdefault(Path(path).stem, set()).add(room)
+                name = Path(path.removesuffix("/__init__.py")).stem
+                modules.setdefault(name, set()).add(room)
         for path, number, line in lines({path: files[path] for path in below}):
             others, room = used(top, modules, path, line), below[path]
             if others and room not in others and not others & set(rooms.get(room, "").split()):
@@ -111,15 +114,17 @@ def check_rooms(files, folders=None):
 
 def used(top, modules, path, line):
     """The rooms of which a line uses one."""
-    if top == "properties/" and path.endswith(("_test.cpp", "_test.py")):
+    in_properties = top.startswith("properties/")
+    if in_properties and path.endswith(("_test.cpp", "_test.py")):
         return set()
     if not path.endswith(".py"):
         match = INCLUDE.match(line)
-        return {match[2].split("/")[1]} if match and match[2].startswith(top) else set()
+        return ({match[2].removeprefix(top).split("/")[0]}
+                if match and match[2].startswith(top) else set())
     if match := re.match(rf" *from {Path(top).name}(?:\.| import \(?)(\w+)", line):
         return {match[1]}
     match = re.match(r" *(?:import|from) (\w+)", line)
-    return modules.get(match[1], set()) if match and top == "properties/" else set()
+    return modules.get(match[1], set()) if match and in_properties else set()
 
 
 def check_includes(files):
@@ -139,14 +144,40 @@ def check_includes(files):
             complaints.append(f"{path}:{number}: includes {other}, which lies above it")
         elif layer(other) < 0 and quote == '"':
             complaints.append(f"{path}:{number}: quotes {other}, not a path from the root")
-    for path in includes:
-        seen, ahead = set(), list(includes[path])
+    return complaints + leading_back(includes, "include")
+
+
+def leading_back(edges, what):
+    """@param edges from a file to those that it includes or imports"""
+    complaints = []
+    for path in edges:
+        seen, ahead = set(), list(edges[path])
         while ahead and path not in seen:
             seen.add(other := ahead.pop())
-            ahead += [after for after in includes.get(other, []) if after not in seen]
+            ahead += [after for after in edges.get(other, []) if after not in seen]
         if path in seen:
-            complaints.append(f"{path}:1: an include of it leads back to it")
+            complaints.append(f"{path}:1: an {what} of it leads back to it")
     return complaints
+
+
+def check_imports(files):
+    """Python finds a module of another folder by a link to its package, not by a changed search
+    path; and no import leads back to its file."""
+    complaints, imports, folders = [], {}, {path.rpartition("/")[0] for path in files}
+    packages = {folder for folder in folders if f"{folder}/__init__.py" in files}
+    roots = {folder.rpartition("/")[0] for folder in packages} - packages
+    change = re.compile(r"\bsys\.path(\.\w+\(|\[[^]]*\] *\+?=|  *\+?= )")
+    for path, number, line in lines(files, ".py"):
+        if change.search(line):
+            complaints.append(f"{path}:{number}: changes where Python looks for modules")
+        match = re.match(r" *(?:from ([\w.]+) )?import \(?([\w., ]+)", line)
+        for name in re.findall(r"[\w.]+", match[2]) if match else ():
+            whole = [match[1], f"{match[1]}.{name}"] if match[1] else [name]
+            found = [f"{root}/{each}{end}" for root in {path.rpartition("/")[0], *roots} - packages
+                     for each in (one.replace(".", "/") for one in whole)
+                     for end in (".py", "/__init__.py")]
+            imports.setdefault(path, []).extend(each for each in found if each in files)
+    return complaints + leading_back(imports, "import")
 
 
 def check_lengths(files):

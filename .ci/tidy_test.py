@@ -20,6 +20,7 @@ class Tree(unittest.TestCase):
 
     def test_obeys(self):
         complaints = (tidy.check_includes(TREE) + tidy.check_rooms(TREE) +
+                      tidy.check_imports(TREE) +
                       tidy.check_lengths(TREE) + tidy.check_no_dead_files(TREE) +
                       tidy.check_words(TREE) +
                       tidy.check_tiers(TREE) + tidy.check_named_programs(TREE) +
@@ -72,6 +73,15 @@ class Rules(unittest.TestCase):
         self.accepts(check, {"properties/laws/a_test.cpp": '#include "properties/check/b.h"\n',
                              "properties/check/a.h": '#include "properties/laws/laws.h"\n'})
 
+        engines = "properties/engines/"
+        self.refuses(check, "kit/a.h:1: kit uses live",
+                     {f"{engines}kit/a.h": f'#include "{engines}live/b.h"\n'})
+        self.refuses(check, "live/a.py:1: live uses scheduler", {
+            f"{engines}live/a.py": "import drive\n", f"{engines}scheduler/drive.py": ""})
+        self.refuses(check, "findings/a.py:1: findings uses kit", {
+            f"{engines}findings/a.py": "from kvproof.live import hooks\n",
+            f"{engines}kit/kvproof/__init__.py": ""})
+
         package = "reports/kvproof_report/"
         self.refuses(check, "a.py:2: draw uses page",
                      {f"{package}draw/a.py": "\n    from kvproof_report.page.c import d\n"})
@@ -79,6 +89,20 @@ class Rules(unittest.TestCase):
                      {f"{package}draw/a_test.py": "from kvproof_report import (figures\n"})
         self.accepts(check, {f"{package}draw/a.py": "from kvproof_report.common.e import f\n"
                                                     "from kvproof_report.draw import b\n"})
+
+    def test_imports(self):
+        check = tidy.check_imports
+        for change in (".append(folder)", ".insert(0, folder)", "[:0] = [folder]", " += [folder]"):
+            self.refuses(check, "bench/a.py:2: changes where", {
+                "bench/a.py": f"\nsys.path{change}\n"})
+        self.refuses(check, "bench/a.py:1: an import of it leads back", {
+            "bench/a.py": "import b\n", "bench/b.py": "def f():\n    from a import g\n"})
+        self.refuses(check, "kit/p/q.py:1: an import of it leads back", {
+            "kit/p/__init__.py": "", "kit/p/q.py": "from p import os, r\n",
+            "kit/p/r.py": "import p.q\n"})
+        self.accepts(check, {"kit/p/__init__.py": "", "kit/p/q.py": "import q\n"})
+        self.accepts(check, {"bench/a.py": "import b\n", "bench/b.py": "import os, c\n",
+                             "kernels/c.py": "import b\nassert 'c' not in sys.path\n"})
 
     def test_lengths(self):
         check = tidy.check_lengths

@@ -55,7 +55,7 @@ if(KVPROOF_BENCH)
           DESTINATION share/kvproof/foreign COMPONENT verbs)
   install(DIRECTORY reports DESTINATION share/kvproof COMPONENT verbs  # where the launcher looks
           FILES_MATCHING PATTERN "*.py" PATTERN "run.sh" PATTERN "page.*"
-          PATTERN "gallery" EXCLUDE PATTERN "__pycache__" EXCLUDE)
+          PATTERN "gallery" EXCLUDE PATTERN "kvproof_support" EXCLUDE PATTERN "__pycache__" EXCLUDE)
   install(DIRECTORY reference/support/kvproof_support DESTINATION share/kvproof/reports
           COMPONENT verbs FILES_MATCHING PATTERN "*.py")
 endif()

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 
-import kvproof_report  # noqa: F401  (it lets what follows be found)
 from kvproof_support.options import Parser
 
 

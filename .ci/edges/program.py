@@ -11,17 +11,15 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 import unittest
 from dataclasses import dataclass, field
 
-CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.append(os.path.join(CHECKOUT, "reference", "support"))
-from kvproof_support.tasks import processes  # noqa: E402
+from kvproof_support.tasks import processes
 
+CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAMS = os.environ.get("KVPROOF_BIN", os.path.join(CHECKOUT, "build", "release", "bin"))
 SEED = int(os.environ.get("KVPROOF_SEED", "1"))
 MOST_BYTES = 1 << 30  # of memory, for whatever input

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import main
 
-sys.path.append(str(main.CHECKOUT / "properties" / "engines" / "allocators"))
-from places import Absent, environment  # noqa: E402
+from kvproof_support.environments import Absent, environment
 
 
 def is_manifest(validator, path, text):

@@ -7,23 +7,17 @@ and the metrics of CLOCKS are left out, for they tell the machine.
 
 import hashlib
 import json
-import os
 import re
 import shutil
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-sys.path.append(str(CHECKOUT / "reference" / "support"))
-from kvproof_support import tasks  # noqa: E402
-from kvproof_support.files import InputError  # noqa: E402
+from kvproof_support import tasks
+from kvproof_support.files import InputError
+from kvproof_support.results import CHECKOUT, CLOCKS
 
 ENGINES, FUZZ = (CHECKOUT / "properties" / name for name in ("engines", "sources/fuzz"))
-# Metrics that tell a clock or a machine, and the memory of a search, which its threads share.
-CLOCKS = {"seconds", "wall_seconds", "seconds_to_kill", "operations_per_second",
-          "steps_per_second", "peak_rss_bytes", "bytes_per_state"}
 # Options with which a check depends on how fast another's allocator or the machine is.
 TIMED = ("--subject-command", "--beside-command", "--deep")
 

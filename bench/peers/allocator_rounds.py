@@ -12,16 +12,13 @@ lines (our_allocator.cpp), and makes the same tokens.
 `ns` is the time of all, `hits` [tokens] and `taken` [blocks] what was decided; `calls` and
 `inner_ns`, where an engine is behind a binding, are of the same command once more.
 
-The first arguments of this program are folders in which the adapters of engines are.
+Python finds the adapters of engines by PYTHONPATH.
 """
 
-import os
 import sys
 from time import perf_counter_ns
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "allocator",
-                             "in_python"))
-import decode_steps
+from in_python import decode_steps
 
 BLOCK_SIZE, PROMPT, PREFIX, OUTPUT = 16, 1024, 512, 256
 WHOLE = 2 ** 64 - 1
@@ -295,8 +292,6 @@ class Worker:
 
 
 def main():
-    while len(sys.argv) > 1:
-        sys.path.insert(0, sys.argv.pop())
     start, engine, *numbers = sys.stdin.readline().split()
     worker = Worker(engine, *map(int, numbers))
     print("ready=1", flush=True)

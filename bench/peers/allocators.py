@@ -9,20 +9,16 @@ each waits.
 import contextlib
 import os
 import subprocess
-import sys
 from typing import NamedTuple
 
 import pairs
+from engines.allocators import rows
+from engines.allocators.places import Absent, Compiled, Place
+
+from kvproof_support.results import program
+from kvproof_support.tasks import runner
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ENGINES = os.path.join(HERE, os.pardir, os.pardir, "properties", "engines")
-sys.path.append(os.path.join(ENGINES, "allocators"))
-from places import Absent, Compiled, Place  # noqa: E402
-import rows  # noqa: E402
-
-from kvproof_support.results import program  # noqa: E402
-from kvproof_support.tasks import runner  # noqa: E402
-
 NAME, EXPERIMENT = "allocators", "peers_allocators"
 SENTENCE = ("ns a block of 16 tokens (decode step: a token) of what a scheduler asks for; ours and "
             "OpenVINO's from C++, the others from Python")
@@ -126,8 +122,9 @@ def command_of(peer, options):
     if row.adapter.endswith(".cpp"):
         return [Program(row, options.folder, options.checkout).argument]
     place = Place(row, options.folder, options.checkout)
-    return [place.python, "-B", os.path.join(HERE, "allocator_rounds.py"), *place.paths,
-            os.path.join(ENGINES, "allocators")]
+    adapters = os.path.dirname(os.path.abspath(rows.__file__))
+    return ["env", f"PYTHONPATH={os.pathsep.join((*place.paths, adapters))}", place.python, "-B",
+            os.path.join(HERE, "allocator_rounds.py")]
 
 
 def measure(wanted, options):

@@ -22,7 +22,7 @@ from dataclasses import asdict, replace
 
 import kernels
 import pairs
-from peers import HEAD, LATENT, Tensors, measure, our_form, torch_forms, turns, why
+from device.peers import HEAD, Tensors, measure, our_form, torch_forms, turns, why
 
 SWEPT_BYTES = 128 << 20  # more than the last cache of most processors
 SLOW = 3  # a form that takes so many times as long as its peer's best in the first round is left

@@ -15,16 +15,14 @@ import tarfile
 from dataclasses import asdict
 
 import pairs
+from device.peers import Case
+from engines.live.releases import NEWEST, Absent, Release, ask
+
+from kvproof_support.environments import run
+from kvproof_support.results import program
+from kvproof_support.tasks import runner
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.append(os.path.join(HERE, os.pardir, os.pardir, "properties", "engines", "live"))
-from peers import Case  # noqa: E402
-from releases import NEWEST, Absent, Release, ask  # noqa: E402
-
-from kvproof_support.environments import run  # noqa: E402
-from kvproof_support.results import program  # noqa: E402
-from kvproof_support.tasks import runner  # noqa: E402
-
 NAME, EXPERIMENT, PEERS = "kernels", "peers_kernels", ("vLLM", "PyTorch", "llama.cpp")
 SENTENCE = ("attention over a paged cache by one core and two; sequences x tokens of each, heads "
             "of the query over those of K and V, of 128 elements (MLA: 576)")

@@ -1,12 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of results, one for each pair of case and peer."""
 
-import os
-import sys
-
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "kernels",
-                             "device"))
-from peers import metric, turns  # noqa: E402,F401
+from device.peers import metric, turns  # noqa: F401
 
 
 def measured(experiment, case, peer, ours, theirs, unit, binds="", **parameters):

@@ -11,9 +11,8 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-sys.path.append(str(CHECKOUT / "properties" / "engines" / "allocators"))
-from places import Absent, environment  # noqa: E402
+from kvproof_support.environments import Absent, environment
+from kvproof_support.results import CHECKOUT
 
 BUILD = CHECKOUT / "build" / "release"
 PROGRAMS = os.environ.get("KVPROOF_BIN") or str(BUILD / "bin")
@@ -29,7 +28,7 @@ RUNS = {
     "check, which finds nothing": ["check", "--subject=naive", "--operations=200"],
     "selftest": ["selftest", "--mutants", "--mutant=B055", "--mutant=B056"],
     "gate": ["gate", "--against=naive", "--operations=1"],
-    "live": ["live", str(CHECKOUT / "properties" / "live" / "runs" / "sound.jsonl")],
+    "live": ["live", str(CHECKOUT / "properties" / "shadow" / "runs" / "sound.jsonl")],
 }
 
 

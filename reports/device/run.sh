@@ -111,6 +111,7 @@ reports/kvproof_report/__init__.py
 reports/kvproof_report/common
 reports/kvproof_report/device
 reports/kvproof_report/draw
+reports/kvproof_support
 END
 }
 

@@ -136,7 +136,6 @@ class Batch:
 
 
 def main():
-    sys.path[:0] = sys.argv[1:2]
     engines = {"textbook": Textbook, "vllm": Vllm}
     batch = None
     for line in sys.stdin:

@@ -3,11 +3,7 @@
 
 import glob
 import os
-import shutil
 import subprocess
-import sys
-
-from rows import SHARED
 
 from kvproof_support.environments import Absent, environment, run, site_packages
 from kvproof_support.patches import overlay
@@ -46,7 +42,7 @@ class Place:
             return
         if row.source == "checkout":
             original = checkout_of(row, checkouts)
-        shared = environment(folder, row.needs, SHARED[row.needs])
+        shared = environment(folder, row.needs, row.shared)
         if row.source == "pypi":
             alone = () if row.whole else ("--no-deps",)
             name = f"{row.name}-{row.revision.split('+')[0]}"

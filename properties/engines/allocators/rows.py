@@ -45,6 +45,11 @@ class Row(NamedTuple):
     mend = property(lambda self: _of_group(self.mends))
 
     @property
+    def shared(self):
+        """@return what it needs of pip, installed once for all that need it"""
+        return SHARED[self.needs]
+
+    @property
     def commit(self) -> Optional[str]:
         return self.revision.split("+")[0] if self.source == "checkout" else None
 

@@ -112,12 +112,15 @@ def engine(name, folder=None, bare=("",), **given):
     else:
         checkout = sys.argv[1] if len(sys.argv) > 1 else os.environ["KVPROOF_CHECKOUT"]
         top = os.path.join(checkout, folder, name)
-        sys.path.insert(0, os.path.join(checkout, folder))
     for package in bare:
         bare_package(".".join(filter(None, (name, package))),
                      os.path.join(top, *package.split(".")))
     absent(*(f"{name}.{module}" for module in WITHOUT.get(name, ())), **given)
     sys.meta_path.append(Replacements(engine=name))
+    if folder is not None and "" not in bare:
+        spec = importlib.util.spec_from_file_location(name, os.path.join(top, "__init__.py"))
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
 
 
 def torch_without_device():

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kvproof_support import known
 from kvproof_support.files import InputError
+from kvproof_support.patches import patches
 
 HERE = Path(__file__).resolve().parent
 ROW = known.Row("K", "mine", "I9+I10", "r2 holds 3 blocks", "0.9", "0.33.0", where=("plain",))
@@ -91,8 +92,8 @@ class KnownTest(unittest.TestCase):
         self.assertEqual(row["parameters"]["known"], "gone")
 
     def test_a_mend_has_an_advisory(self):
-        sys.path.append(str(HERE.parent / "scheduler"))
-        from seeded import MENDS
+        mends = patches(str(HERE.parent / "scheduler"), "seeded.patches")
+        MENDS = {name for row in mends for name in row.id.split()}
         told = known.read(known.OWN)
         self.assertTrue(all(map(told.of_page, MENDS)))
         self.assertIsNone(told.of_page("none"))

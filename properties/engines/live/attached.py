@@ -12,7 +12,6 @@ import pathlib
 import queue
 import re
 import subprocess
-import sys
 import tempfile
 import threading
 import time

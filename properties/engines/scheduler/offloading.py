@@ -5,7 +5,7 @@ tier for the manager of several tiers."""
 
 from types import SimpleNamespace
 
-from connectors import Worker
+from transfers import Worker
 
 from vllm.distributed.kv_transfer.kv_connector.v1.offloading.common import OffloadingWorkerMetadata
 from vllm.v1.kv_offload import base

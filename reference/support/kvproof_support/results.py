@@ -21,6 +21,9 @@ from kvproof_support import files
 from kvproof_support.files import InputError
 
 CHECKOUT = Path(__file__).resolve().parents[3]
+# Metrics that tell a clock or a machine, and the memory of a search, which its threads share.
+CLOCKS = {"seconds", "wall_seconds", "seconds_to_kill", "operations_per_second",
+          "steps_per_second", "peak_rss_bytes", "bytes_per_state"}
 SCHEMA = 1
 Row = dict[str, Any]
 

@@ -71,15 +71,15 @@ class PythonTest(FolderTest):
             self.assertTrue(os.path.exists(self.path(arguments[-1][9:])))
 
     def test_without_any_of_them_the_exit_code_is_77(self):
-        code = f"""
+        code = """
 import sys
-sys.path.insert(0, {REPORTS!r})
 from kvproof_report.common import script
 from kvproof_report.page.programs import make_page
 script.PYTHONS = ("absent", "false", sys.executable)
 sys.exit(make_page(sys.argv[1:]))
 """
-        self.assertEqual(self.run_without(["-c", code], "memory_of_models.json"), (
+        self.assertEqual(self.run_without(["-c", code], "memory_of_models.json",
+                                          PYTHONPATH=REPORTS), (
             77, "make_page: matplotlib is not installed (Debian: python3-matplotlib)\n"))
 
 

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 
-import kvproof_support
 from kvproof_report.common.parts import PARTS, parts_of
 from kvproof_report.tests import sample_results
 from kvproof_report.tests.support import REPORTS, FolderTest, read
@@ -92,8 +91,6 @@ class RunTest(FolderTest):
     def copied(self, ignore):
         """@return a copy of reports/, with what it shares with other verbs, as it is installed"""
         shutil.copytree(REPORTS, self.path("reports"), ignore=ignore)
-        shutil.copytree(os.path.dirname(kvproof_support.__file__),
-                        self.path("reports", "kvproof_support"), ignore=ignore)
         return self.path("reports")
 
     def calls(self):

@@ -20,14 +20,13 @@ class WriteTest(FolderTest):
         return subprocess.run(
             [sys.executable, "-c", f"""
 import sys
-sys.path.insert(0, {REPORTS!r})
-import kvproof_report
 from kvproof_support.files import OutputError, write
 try:
     write(sys.argv[1], b"x" * {len(MANY)})
 except OutputError as error:
     sys.exit(str(error))
-""", path], cwd=self.folder, check=False, stderr=subprocess.PIPE, **options)
+""", path], cwd=self.folder, check=False,
+            env=os.environ | {"PYTHONPATH": REPORTS}, stderr=subprocess.PIPE, **options)
 
     def test_file_is_replaced_and_a_link_to_it_stays(self):
         write(self.path("new", "folder", "a"), b"1")

@@ -18,7 +18,7 @@ import unittest
 import run
 from judge import Judge
 from router import radix_tree
-from scenes import CLEARED, RECORDING, SCENES, SOUND, removed, stored, stream
+from scenes import RECORDING, SCENES, SOUND, removed, stored, stream
 
 from kvproof_support import results
 from kvproof_support.files import InputError

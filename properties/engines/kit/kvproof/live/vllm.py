@@ -125,7 +125,8 @@ class Orders:
                    for new in out.scheduled_new_reqs],
                   (cached.req_ids, cached.num_computed_tokens,
                    [blocks and copied(blocks) for blocks in cached.new_block_ids]),
-                  resumed_of(cached), {name: len(each) for name, each in drafts.items()},
+                  vllm_runner.resumed_of(cached),
+                  {name: len(each) for name, each in drafts.items()},
                   [[0, each.src_block_id, each.dst_block_id]
                    for each in getattr(out, "kv_cache_block_copies", None) or ()])
 
@@ -167,13 +168,6 @@ class Orders:
 def copied(blocks):
     """@return the ids of each group in lists that the runner does not make longer"""
     return [list(ids) for ids in blocks]
-
-
-def resumed_of(cached):
-    """@return the requests whose blocks are all of their table, and not more of it"""
-    if hasattr(cached, "resumed_req_ids"):
-        return cached.resumed_req_ids
-    return {name for name, again in zip(cached.req_ids, cached.resumed_from_preemption) if again}
 
 
 def version():

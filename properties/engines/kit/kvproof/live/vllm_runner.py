@@ -22,6 +22,13 @@ def table_of(table):
     return pair.np if hasattr(pair, "np") else table.block_table_np
 
 
+def resumed_of(cached):
+    """@return the requests whose blocks are all of their table, and not more of it"""
+    if hasattr(cached, "resumed_req_ids"):
+        return cached.resumed_req_ids
+    return {name for name, again in zip(cached.req_ids, cached.resumed_from_preemption) if again}
+
+
 class Given:
     """The tables of one group as the orders say that they are: a row of ids for each request."""
 
@@ -84,7 +91,6 @@ class Runner:
     @guarded
     def given(self, out):
         """Takes the orders of a step."""
-        from kvproof.live.vllm import resumed_of
         if self.groups is None:
             self.begin()
         for name in out.finished_req_ids:
