@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the source tree that no compiler checks.
+"""The rules for sources and words that no compiler checks.
+
+    python3 -B .ci/tidy.py   # prints what breaks a rule, and each long sentence of a README
 
 A check takes a dict from path to text and returns complaints "path:line: what is wrong". It reads
 no disk, so that tests can hand it files that it must refuse. It scans lines and knows this
 project's layout (clang-format's); it does not parse C++.
+
+A sentence of Markdown ends at a ".", "!" or "?" before a space, except behind an abbreviation, and
+at the end of its paragraph, heading, list item or table cell. Colons and semicolons end none. A
+word holds a letter or a digit. A code span is one word; code blocks and targets of links are none.
 """
 import re
+import sys
 from fnmatch import translate
 from functools import cache
 from pathlib import Path
@@ -28,6 +35,36 @@ ROOMS = {
 LAYERS = ["reference", "optimized", "kernels", "properties", "bench", "reports"]
 CXX = (".h", ".cuh", ".cpp", ".cu")
 INCLUDE = re.compile(r' *# *include (["<])([^">]*)[">]')
+
+BUILD = r".*\.cmake|(.*/)?CMakeLists\.txt"
+CODE = rf".*\.(h|cuh|cpp|cu|py|sh|patches)|kvproof|\.ci/(run|bare|lines)|{BUILD}"
+TEXT = CODE + r"|.*\.(md|js|html)"
+# (which files are asked, what is in no line of theirs, what is wrong with it). No pattern matches
+# its own text.
+LINE_RULES = (
+    (CODE, r".{101}", "over 100 columns"),
+    (CODE, r"\b(TOD[O]|FIXM[E]|XX[X]|HAC[K]|TB[D]|WI[P]|stu[b]|for no[w]|(not (yet )?|un)"
+           r"implemente[d])\b|^#if [0]", "unfinished work"),
+    (r".*\.py", r"\bsys\.path(\.\w+\(|\[[^]]*\] *\+?=|  *\+?= )",
+     "changes where Python looks for modules, in the place of a link to a package"),
+    (rf"(?!\.cmake/targets\.cmake)({BUILD})", r"^\s*(add_test|gtest_discover_tests)\(",
+     "a test without a tier (kvproof_test, kvproof_script_test)"))
+# And what is nowhere in a text but as a name in quotes, like a column of earlier files.
+WORD_RULES = (
+    (TEXT, r"\bha[dsv]e?\s+(a|no)\s+sa[y]\b", "write 'evaluated'"),
+    (TEXT, r"\bworde[d]\b(?!\\n)", "write 'exempted by a trait'"),
+    (TEXT, r"\bin\s+turn[s]\b(?!\()", "write 'interleaved'"),
+    (TEXT, r"\bspok[e]\b", "write 'evaluated'"))
+LONGEST, MANY = 35, 10  # words of a sentence of a README; longer ones in all READMEs together
+NAME = re.compile(r"""(["'`])\w+\1""")
+# Where advisories describe findings, "page" is a block of tokens or HTML.
+ADVISED = re.compile(r"properties/(engines|shadow)/.*\.md|README\.md")
+ADVISORY = re.compile(r"\b(findings?|defects?|advisor(y|ies)|reported)\b", re.I)
+PAGE = re.compile(r"(?<!HTML )(?<!lens )\bpages?\b(?! (size|of (figures|HTML)))", re.I)
+SPAN = re.compile(r"(`+)(.+?)\1", re.S)
+ABBREVIATED = re.compile(r"\b(e\.g|i\.e|vs|cf|etc|approx)\.$", re.I)
+LINK = re.compile(r"(!?\[)((?:[^][]|\[[^]]*\])*)\]\([^)\s]*\)")
+BULLET = re.compile(r"\s*([-*+]|\d+\.|#+)\s")
 
 # Files with state that no object owns, and why.
 KEPT_STATE = {
@@ -53,14 +90,14 @@ KEPT_STATE = {
 
 
 def read_tree(root):
-    """Every source, script and build file below a folder, build folders left out."""
+    """Every source, script, build file and document below a folder, build folders left out."""
     skipped = re.compile(r"build|results|install|__pycache__|\.(?!cmake$|ci$).*")
     files = {}
     for path in sorted(Path(root).rglob("*")):
         name = path.relative_to(root)
         if any(skipped.fullmatch(part) for part in name.parts[:-1]) or not path.is_file():
             continue
-        if kind(str(name)):
+        if re.fullmatch(TEXT, name.as_posix()):
             files[name.as_posix()] = path.read_text(encoding="utf-8")
     return files
 
@@ -68,12 +105,9 @@ def read_tree(root):
 def kind(path):
     if path.endswith(CXX):
         return "header" if path.endswith((".h", ".cuh")) else "source"
-    if path.endswith(("CMakeLists.txt", ".cmake")):
+    if re.fullmatch(BUILD, path):
         return "build"
-    if path.endswith(".patches"):
-        return "list"
-    return "script" if path.endswith((".py", ".sh")) or path in (
-        "kvproof", ".ci/run", ".ci/bare", ".ci/lines") else ""
+    return "script" if path.endswith((".py", ".sh")) else ""
 
 
 def lines(files, suffixes=""):
@@ -161,15 +195,11 @@ def leading_back(edges, what):
 
 
 def check_imports(files):
-    """Python finds a module of another folder by a link to its package, not by a changed search
-    path; and no import leads back to its file."""
-    complaints, imports, folders = [], {}, {path.rpartition("/")[0] for path in files}
+    """No import leads back to its file."""
+    imports, folders = {}, {path.rpartition("/")[0] for path in files}
     packages = {folder for folder in folders if f"{folder}/__init__.py" in files}
     roots = {folder.rpartition("/")[0] for folder in packages} - packages
-    change = re.compile(r"\bsys\.path(\.\w+\(|\[[^]]*\] *\+?=|  *\+?= )")
-    for path, number, line in lines(files, ".py"):
-        if change.search(line):
-            complaints.append(f"{path}:{number}: changes where Python looks for modules")
+    for path, _, line in lines(files, ".py"):
         match = re.match(r" *(?:from ([\w.]+) )?import \(?([\w., ]+)", line)
         for name in re.findall(r"[\w.]+", match[2]) if match else ():
             whole = [match[1], f"{match[1]}.{name}"] if match[1] else [name]
@@ -177,18 +207,14 @@ def check_imports(files):
                      for each in (one.replace(".", "/") for one in whole)
                      for end in (".py", "/__init__.py")]
             imports.setdefault(path, []).extend(each for each in found if each in files)
-    return complaints + leading_back(imports, "import")
+    return leading_back(imports, "import")
 
 
-def check_lengths(files):
-    """Lines have at most 100 columns, functions at most 60 lines."""
-    complaints = [f"{path}:{number}: {len(line)} columns" for path, number, line in lines(files)
-                  if len(line) > 100]
-    for path, text in files.items():
-        if path.endswith(CXX):
-            complaints += [f"{path}:{start}: a function of {length} lines"
-                           for start, length in functions(text.split("\n")) if length > 60]
-    return complaints
+def check_functions(files):
+    """A function has at most 60 lines."""
+    return [f"{path}:{start}: a function of {length} lines"
+            for path, text in files.items() if path.endswith(CXX)
+            for start, length in functions(text.split("\n")) if length > 60]
 
 
 def functions(code):
@@ -229,6 +255,7 @@ def check_no_dead_files(files):
                 if (match := INCLUDE.match(line))}
     included |= {line.removeprefix("needs: ") for _, _, line in lines(files, ".patches")}
 
+    files = {path: text for path, text in files.items() if re.fullmatch(CODE, path)}
     builds = [path for path in files if kind(path) == "build"]
 
     def globbed(text, path):
@@ -253,25 +280,78 @@ def check_no_dead_files(files):
             complaints.append(f"{path}:1: is included by no file")
         if kind(path) == "source" and path[0] != "." and not built(path):
             complaints.append(f"{path}:1: is built by no build file of its folder")
-        if kind(path) == "script" and "/" in path and path[0] != "." and not named(path):
+        if kind(path) == "script" and path[0] != "." and not named(path):
             complaints.append(f"{path}:1: is named by no other file")
     return complaints
 
 
-def check_words(files):
-    """No words of unfinished work. They are spelt with a gap, so that this file passes."""
-    words = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK|TB" r"D|WI" r"P|st" r"ub"
-                       r"|for" r" now|not (yet )?impl" r"emented|unimpl" r"emented)\b|^#if " r"0")
-    return [f"{path}:{number}: says '{match.group()}'" for path, number, line in lines(files)
-            if (match := words.search(line))]
+def check_line_rules(files):
+    """Lines keep LINE_RULES, and texts WORD_RULES."""
+    complaints = []
+    for path, text in files.items():
+        # What is between the parts of a literal goes, but for the ends of lines.
+        whole = re.sub(r'"[^\S\n]*(\n?)[^\S\n]*"', r"\1", NAME.sub("", text))
+        for rules, whole in ((LINE_RULES, text), (WORD_RULES, whole)):
+            complaints += [
+                f"{path}:{whole.count(chr(10), 0, match.start()) + 1}: {what}: {match[0].strip()}"
+                for asked, pattern, what in rules if re.fullmatch(asked, path)
+                for match in re.finditer(pattern, whole, re.M)]
+    return complaints
 
 
-def check_tiers(files):
-    """Every test is declared where it gets its tier, so that none is in neither."""
-    declaration = re.compile(r"^\s*(add_test|gtest_discover_tests)\(")
-    return [f"{path}:{number}: declares a test without a tier (kvproof_test, kvproof_script_test)"
-            for path, number, line in lines(files)
-            if kind(path) == "build" and path != ".cmake/targets.cmake" and declaration.match(line)]
+def blocks(text):
+    """Paragraphs, headings, items and cells: lists of lines with their numbers."""
+    out, fenced = [[]], False
+    for number, line in enumerate(text.split("\n"), 1):
+        if re.match(r"\s*```", line):
+            fenced = not fenced
+        if fenced or re.match(r"\s*```|[\s|:-]*$", line):
+            out.append([])
+        elif re.match(r"\s*\|", line):
+            line = SPAN.sub(lambda span: span[0].replace("|", "/"), line)
+            out += [[(number, cell)] for cell in line.split("|")] + [[]]
+        elif BULLET.match(line):
+            out += [[(number, BULLET.sub("", line, count=1))]] + [[]] * (line[0] == "#")
+        else:
+            out[-1].append((number, line))
+    return out
+
+
+def sentences(text):
+    """The words of each sentence, with its line."""
+    for block in blocks(text):
+        whole, starts = "", []
+        for number, line in block:
+            starts.append((len(whole), number))
+            whole += line.strip() + " "
+        # What shows of a link, and code in one word; both as long as they were.
+        whole = LINK.sub(lambda link: link[2].ljust(len(link[0])), whole)
+        whole = SPAN.sub(lambda span: re.sub(r"[\s.?!]", "_", span[0]), whole)
+        begin = 0
+        for match in re.finditer(r"[.?!][)\"'*]*\s+|$", whole):
+            if ABBREVIATED.search(whole[begin:match.start() + 1]):
+                continue
+            found = [word for word in whole[begin:match.end()].split() if re.search(r"\w", word)]
+            if found:
+                yield max(number for start, number in starts if start <= begin), found
+            begin = match.end()
+
+
+def long_sentences(files):
+    return [f"{path}:{line}: {len(found)} words: {' '.join(found[:6])} ..."
+            for path, text in files.items() if path.endswith("README.md")
+            for line, found in sentences(text) if len(found) > LONGEST]
+
+
+def check_sentences(files):
+    """At most MANY sentences of all READMEs are longer than LONGEST. A finding is described by an
+    advisory, not by a page."""
+    found = long_sentences(files)
+    return (found if len(found) > MANY else []) + [
+        f"{path}:{line}: says 'page' of a finding: {' '.join(words)[:60]}"
+        for path, text in files.items() if ADVISED.fullmatch(path)
+        for line, words in sentences(text)
+        if PAGE.search(" ".join(words)) and ADVISORY.search(" ".join(words))]
 
 
 def check_named_programs(files):
@@ -286,7 +366,7 @@ def check_named_programs(files):
             for word in name.findall(line) if word not in there]
 
 
-def check_no_global_state(files, kept):
+def check_no_global_state(files, kept=None):
     """No variable of a namespace, a class or a function outlives its calls and changes."""
     variable = re.compile(
         r"((inline|static|extern|thread_local|constinit|volatile) )*[A-Za-z_][\w:<>, *&]* "
@@ -297,6 +377,22 @@ def check_no_global_state(files, kept):
     stateful = {path: f"{path}:{number}: keeps state that nobody owns: {line.strip()}"
                 for path, number, line in lines(files, CXX)
                 if variable.match(line) and not constant.search(line)}
+    kept = KEPT_STATE if kept is None else kept
     return ([stateful[path] for path in stateful if path not in kept] +
             [f"{path}:1: keeps no state, and is excused for it" for path in kept
              if path not in stateful])
+
+
+CHECKS = (check_includes, check_rooms, check_imports, check_line_rules, check_functions,
+          check_no_dead_files, check_named_programs, check_no_global_state, check_sentences)
+
+
+def main():
+    files = read_tree(Path(__file__).resolve().parents[1])
+    found = [line for check in CHECKS for line in check(files)]
+    print("\n".join([*found, *long_sentences(files)]))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -2,9 +2,9 @@
 // The suite decode_step. One result per number of live requests and way of calling: "ns_per_token",
 // "hash_alone_ns_per_token", "ratio_to_hash_alone", "cold_ns_per_token" (single steps, each after a
 // walk over 64 MB), "instructions_per_token", "hash_alone_instructions_per_token" (both where
-// valgrind is installed), counts and a checksum. By one call also, in turns with it, the same steps
-// in Python: "textbook_ns_per_token" and, where vLLM is installed, "vllm_ns_per_token", the slots
-// and keys of a step of its scheduler; and how many times as long they take.
+// valgrind is installed), counts and a checksum. By one call also, interleaved with it, the same
+// steps in Python: "textbook_ns_per_token" and, where vLLM is installed, "vllm_ns_per_token", the
+// slots and keys of a step of its scheduler; and how many times as long they take.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -195,7 +195,7 @@ struct PythonTimes {
   std::vector<double> ns, ratio;
 };
 
-/// Rounds of both ways of calling a batch and of the hash alone, in turns.
+/// Rounds of both ways of calling a batch and of the hash alone, interleaved.
 struct StepTimes {
   std::vector<double> one, three, hash;  // [ns per token]
   std::vector<double> one_cold, three_cold;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The suite life_cycle. One result per case (hash function, pool size): "ns_per_block",
 // "ns_per_decode_token", "instructions_per_block" (where valgrind is installed), "bytes_per_block",
-// counts and a checksum. The cases are played in turns, so that what else the machine does meets
+// counts and a checksum. The cases are interleaved, so that what else the machine does meets
 // all of them; "ratio_to_first_case" is of turns that lie side by side.
 #include <chrono>
 #include <memory>

@@ -59,8 +59,8 @@ def main():
         for way in WAYS:
             trait, value = way.split("=")
             if way not in NOT_WORDED:
-                worded = "newest_keeps" if value == "free_first" else value  # the first that does
-                hint = f'if intended: "traits":{{"{trait}":"{worded}"}}'
+                stated = "newest_keeps" if value == "free_first" else value  # the first that does
+                hint = f'if intended: "traits":{{"{trait}":"{stated}"}}'
                 expect(way + " not declared", check(program, folder, way), 1, hint)
             held = check(program, folder, way, "declare")
             expect(way, held, 0, "HOLDS: ", f'judged with its traits: "{trait}":"{value}"')
