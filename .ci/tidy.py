@@ -9,7 +9,7 @@ project's layout (clang-format's); it does not parse C++.
 
 A sentence of Markdown ends at a ".", "!" or "?" before a space, except behind an abbreviation, and
 at the end of its paragraph, heading, list item or table cell. Colons and semicolons end none. A
-word holds a letter or a digit. A code span is one word; code blocks and targets of links are none.
+word holds a letter or a digit. A code span is one word, a link ends one; code blocks are none.
 """
 import re
 import sys
@@ -63,7 +63,6 @@ ADVISORY = re.compile(r"\b(findings?|defects?|advisor(y|ies)|reported)\b", re.I)
 PAGE = re.compile(r"(?<!HTML )(?<!lens )\bpages?\b(?! (size|of (figures|HTML)))", re.I)
 SPAN = re.compile(r"(`+)(.+?)\1", re.S)
 ABBREVIATED = re.compile(r"\b(e\.g|i\.e|vs|cf|etc|approx)\.$", re.I)
-LINK = re.compile(r"(!?\[)((?:[^][]|\[[^]]*\])*)\]\([^)\s]*\)")
 BULLET = re.compile(r"\s*([-*+]|\d+\.|#+)\s")
 
 # Files with state that no object owns, and why.
@@ -324,8 +323,6 @@ def sentences(text):
         for number, line in block:
             starts.append((len(whole), number))
             whole += line.strip() + " "
-        # What shows of a link, and code in one word; both as long as they were.
-        whole = LINK.sub(lambda link: link[2].ljust(len(link[0])), whole)
         whole = SPAN.sub(lambda span: re.sub(r"[\s.?!]", "_", span[0]), whole)
         begin = 0
         for match in re.finditer(r"[.?!][)\"'*]*\s+|$", whole):
