@@ -21,6 +21,7 @@ from kvproof_support.tasks import processes
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAMS = os.environ.get("KVPROOF_BIN", os.path.join(CHECKOUT, "build", "release", "bin"))
+PLUGINS = os.path.join(os.path.dirname(PROGRAMS), "plugins")
 SEED = int(os.environ.get("KVPROOF_SEED", "1"))
 MOST_BYTES = 1 << 30  # of memory, for whatever input
 MOST_SECONDS = 3600  # a hang; what is slow is told by the time of the processor

@@ -127,40 +127,6 @@ class Output(Folder):
 
 
 class Files(Folder):
-    def test_what_is_read_by_another_verb_or_by_none_is_named(self):
-        log, csv = self.write("my log.jsonl", LOG), self.write("log.csv", CSV)
-        packed, mine = self.write("log.gz", gzip.compress(LOG)), self.write("mine", b'{"ts": 1}\n')
-        with open(VECTOR, "rb") as stream:
-            header = json.loads(stream.readline())
-        header["config"]["groups"] *= 30_000
-        groups = self.write("groups.jsonl", json.dumps(header).encode() + b"\n")
-        os.symlink("loop", self.path("loop"))
-        folder = (".: expected a trace, or a folder that kvproof replay --pack has made; found a "
-                  "folder that is not")
-        for words, *expected in (
-                (("replay", log), f"{log}: line 1: ", f"kvproof replay --trace='{log}'"),
-                (("replay", csv), csv, f"kvproof replay --trace={csv}"),
-                (("replay", packed), packed, f"kvproof replay --trace={packed}"),
-                (("replay", f"--trace={VECTOR}"), VECTOR, f"kvproof replay {VECTOR}"),
-                (("study", "serving", f"--trace={VECTOR}"), f"kvproof replay {VECTOR}"),
-                (("explain", log), f"; this is a request log: kvproof explain --trace='{log}'"),
-                (("lens", log), f"{log}: line 1: ", "kvproof replay --trace="),
-                (("live", log), "; this is a request log"),
-                (("live", VECTOR), f"; this is an operation trace: kvproof replay {VECTOR}"),
-                (("replay", LIVE), f"; this is a run of an engine: kvproof live {LIVE}"),
-                (("replay", f"--trace={mine}"), "found the field 'ts'; the least is {\"timestamp\":"
-                 ' ms, "input_length": n, "output_length": n, "hash_ids": [...]}'),
-                (("replay", groups), "field groups: expected at most 64"),
-                *(((verb, "loop"), "loop: ", "symbolic links")
-                  for verb in ("explain", "lens", "live", "replay")),
-                *(((verb, "."), folder) for verb in ("explain", "lens", "replay")),
-                (("check", f"--subject={self.folder}"), "found a directory"),
-                (("check", "--subject=/dev/null"), "something that is no file"),
-                (("replay", self.write("empty.jsonl", b"")), "empty.jsonl", "an empty file")):
-            outcome = run(*words, folder=self.folder)
-            self.refused(outcome, *expected)
-            self.assertLess(outcome.seconds, 5, outcome)
-
     def test_marks_and_line_endings_of_other_systems(self):
         with open(VECTOR, "rb") as stream:
             trace = stream.read()

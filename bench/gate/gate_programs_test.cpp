@@ -195,44 +195,6 @@ TEST_F(GatePrograms, OnlyBuildsOfOneProfileAreCompared) {
           "no manager of the profile vllm-0.33");
 }
 
-TEST_F(GatePrograms, WhatCannotBeUsedIsAUsageErrorInOneLine) {
-  folder_.write("text.so", "this is no library\n");
-  folder_.write("bad.json", "{\"schema\":1,\"results\":[]}");
-  const std::string good = "--subject=" + plugin("gate_first") + " --operations=1 ";
-  const std::pair<std::string, std::string> kCases[] = {
-      {"", "one of --against, --baseline and --record"},
-      {good + "--against=naive --baseline=x.json", "--baseline does not go with --against"},
-      {good + "--baseline=x.json --seed=2", "--seed does not go with --baseline"},
-      {good + "--baseline=x.json --pairs=20", "--pairs goes with --against"},
-      {good + "--record=x.json --json=y.json", "--json does not go with --record"},
-      {good + "--against=naive --no-time --pairs=20", "--pairs does not go with --no-time"},
-      {"--start-limit-seconds=1 --against=naive", "goes with a shared library"},
-      {good + "--against=no-such-revision", "no revision of this checkout"},
-      {good + "--against=--help", "no revision of this checkout"},
-      {good + "--against=./none.so", "found no such file"},
-      {good + "--against=./text.so", "cannot be opened"},
-      {good + "--baseline=none.json", "found: No such file"},
-      {good + "--baseline=bad.json", "bad.json"},
-      {good + "--baseline=text.so", "found at byte 2: syntax error"},
-      {"--subject=nobody --against=naive", "no subject of the name nobody"},
-      {"--subject=./text.so --against=naive", "cannot be opened"},
-      {"--subject=" + plugin("half_plugin") + " --against=naive", "exports no"},
-      {good + "--against=naive --workload=nothing", "eviction"},
-      {good + "--against=naive --pairs=3", "--pairs"},
-      {good + "--against=naive --instructions-percent=-1", "--instructions-percent"},
-      {good + "--against=naive --json=/no/such/folder/x.json", "/no/such/folder"},
-      {good + "--against=naive --summary=/no/such/folder/x.md", "/no/such/folder"},
-      {good + "--record=/no/such/folder/x.json", "/no/such/folder"},
-      {"--nonsense", "nonsense"},
-  };
-  for (const auto& [arguments, expected] : kCases) {
-    const Answer answer = gate(arguments);
-    EXPECT_EQ(answer.exit_code, 2) << arguments << answer.out << answer.error;
-    expect_in(expected, answer.error);
-    EXPECT_EQ(std::ranges::count(answer.error, '\n'), 1) << arguments << answer.error;
-  }
-}
-
 // A stranger's repository: its script, with a base commit and a change on top.
 TEST_F(GatePrograms, TheExampleRepositoryGatesItself) {
   if (!kCounts) GTEST_SKIP() << "a sanitized program keeps its own heap";

@@ -240,16 +240,6 @@ TEST_F(CheckPrograms, ALensIsWholeOrThereIsNone) {
   ASSERT_EQ(whole.exit_code, 0) << whole.error;
   const std::string page = text_of(path("whole.html"));
   EXPECT_EQ(page.substr(page.size() - 8), "</html>\n");
-  const std::string damaged = text_of(trace).insert(500, "?");
-  std::ofstream(path("damaged.jsonl")) << damaged;
-  for (const std::string& how : {std::string("damaged.jsonl"), trace + " --output=/dev/full",
-                                 trace + " --output=none/lens.html", std::string("none.jsonl"),
-                                 trace + " --trace-index=1", std::string("--scene=none")}) {
-    const Answer refused = run("lens", how);
-    EXPECT_EQ(refused.exit_code, 2) << how << refused.out << refused.error;
-    expect_one_line(refused);
-  }
-  EXPECT_FALSE(std::filesystem::exists(path("lens.html")));
 }
 
 TEST_F(CheckPrograms, AReplayDrawsEachState) {
@@ -297,45 +287,6 @@ TEST_F(CheckPrograms, WhoSaysNoIsJudged) {
     EXPECT_EQ(answer.exit_code, c.exit_code) << c.how << answer.out << answer.error;
     expect_in(c.said, answer.out);
   }
-}
-
-TEST_F(CheckPrograms, WhatCannotBeUsedIsAUsageErrorInOneLine) {
-  folder_.write("text.so", "this is no library\n");
-  const std::pair<std::string, std::string> kCases[] = {
-      {"--subject=" + plugin("half_plugin"), "exports no kvproof_subject_create"},
-      {"--subject=./text.so", "cannot be opened"},
-      {"--subject=./none.so", "found no such file"},
-      {"--subject=nobody", "optimized-xxh3"},
-      {"--subject-command='exit 4'", "exit code 4"},
-      {"--subject-command='/no/such/program'", "exit code 127"},
-      {"--subject-command='sleep 1000' --start-limit-seconds=0.3", "no answer within 0.3 s"},
-      {"--subject-command='while read -r x; do echo hello; done'", "found at byte 1: syntax error"},
-      {"--subject-command='read -r x; printf \"[%s\" \"$x\"; cat /dev/zero'", "more than"},
-      {"--subject-command='cat'", "promises"},
-      {"--subject=naive --subject-command=cat", "--subject-command does not go with --subject"},
-      {"--beside=naive", "--beside goes with --subject or --subject-command"},
-      {"--subject=naive --beside=naive --exhaustive", "--exhaustive does not go with --beside"},
-      {"--subject=naive --beside-counts", "--beside-counts goes with --beside or"},
-      {"--subject=naive --beside=nobody", "no subject of the name nobody"},
-      {"--subject=naive --beside-command=false", "exit code 1"},
-      {"--profile=vllm-9", "vllm-0.24"},
-      {"--configuration=nothing", "full_window"},
-      {"--operations=0", "--operations"},
-      {"--time-limit-seconds=0", "--time-limit-seconds"},
-      {"--json=/no/such/folder/x.json", "/no/such/folder"},
-      {"--nonsense", "nonsense"},
-  };
-  for (const auto& [arguments, expected] : kCases) {
-    const Answer answer = check(arguments);
-    EXPECT_EQ(answer.exit_code, 2) << arguments << answer.out << answer.error;
-    EXPECT_EQ(answer.out.find("law "), std::string::npos) << arguments;
-    expect_in(expected, answer.error);
-    expect_one_line(answer);
-  }
-  const Answer version = check_broken("version");
-  EXPECT_EQ(version.exit_code, 2) << version.out;
-  expect_in("version 99", version.error);
-  expect_one_line(version);
 }
 
 TEST_F(CheckPrograms, SelftestTakesWhatBelongsTogether) {
@@ -413,23 +364,6 @@ TEST_F(CheckPrograms, ReplayServesFromAnothersAllocatorAndCatchesABrokenOne) {
   expect_in("I6 references", broken.error);
 }
 
-TEST_F(CheckPrograms, ReplayRefusesSimulationsThatCannotBe) {
-  folder_.write("trace", "Timestamp,Request tokens,Response tokens\n1,64,8\n2,64,x\n");
-  for (const std::string arguments :
-       {"--trace=chat --watermark=0.1", "--simulate", "--trace=chat --simulate --watermark=1.5",
-        "--trace=chat --simulate --card=abacus", "--trace=chat --simulate --preempt=swap",
-        "--trace=chat --simulate --memory-gib=1 --capacity-blocks=5",
-        "--trace=chat --simulate --laws --storage=contiguous_oracle",
-        "--trace=chat --simulate --run=run.jsonl --storage=contiguous_oracle",
-        "--trace=chat --simulate --run=run.jsonl --preempt=swap --host-blocks=9",
-        "--trace=chat --simulate --max-running=0", "--trace=trace --simulate --json=result.json"}) {
-    const Answer answer = run("replay", arguments);
-    EXPECT_EQ(answer.exit_code, 2) << arguments;
-    expect_one_line(answer);
-  }
-  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "result.json"));
-}
-
 TEST_F(CheckPrograms, ASimulationWritesARunThatLiveHoldsForSound) {
   const std::string options = "--trace=chat --requests=20 --simulate --capacity-blocks=200";
   for (const char* file : {" --run=run.jsonl", " --run=again.jsonl"}) {
@@ -439,18 +373,6 @@ TEST_F(CheckPrograms, ASimulationWritesARunThatLiveHoldsForSound) {
   const Answer judged = run("live", "run.jsonl");
   EXPECT_EQ(judged.exit_code, 0) << judged.out;
   expect_in("run.jsonl: holds", judged.out);
-}
-
-TEST_F(CheckPrograms, ReplayRefusesLogOptionsThatDoNotFit) {
-  folder_.write("trace", "Timestamp,Request tokens,Response tokens\n1,64,8\n");
-  for (const std::string arguments :
-       {"--trace=chat --max-context=500", "--trace=trace --max-context=0",
-        "--trace=trace --max-context=71", "--trace=trace --sessions-at-once=0",
-        "--trace=trace --ids-block-size=-1"}) {
-    const Answer answer = run("replay", arguments);
-    EXPECT_EQ(answer.exit_code, 2) << arguments;
-    expect_one_line(answer);
-  }
 }
 
 TEST_F(CheckPrograms, LiveTellsWhatHoldsFromWhatIsBrokenAndWhatCannotBeTold) {

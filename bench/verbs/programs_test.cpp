@@ -39,10 +39,6 @@ class Programs : public ProgramTest {
   }
 };
 
-std::size_t lines_of(const std::string& text) {
-  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
-}
-
 TEST_F(Programs, BenchSmokesEveryCase) {
   const Answer answer = run("bench", "--smoke --json=" + path("bench.json"));
   ASSERT_EQ(answer.exit_code, 0) << answer.error;
@@ -82,20 +78,6 @@ TEST_F(Programs, BenchListsWhatItCanMeasure) {
   EXPECT_EQ(answer.exit_code, 0);
   EXPECT_NE(answer.out.find("\nlife_cycle/xxh3_64k\n"), std::string::npos);
   EXPECT_NE(answer.out.find("pool_operation/free_request/num_blocks:1048576"), std::string::npos);
-}
-
-TEST_F(Programs, BenchRefusesWhatItCannotDoBeforeMeasuring) {
-  const Answer none = run("bench", "--filter=no_such_case");
-  EXPECT_EQ(none.exit_code, 2);
-  EXPECT_EQ(none.out, "");
-  EXPECT_NE(none.error.find("--list"), std::string::npos) << none.error;
-  for (const std::string arguments : {"--filter='('", "--json=/no/such/folder/x.json", "--seed=abc",
-                                      "--nonsense", "--min-seconds-per-case=0"}) {
-    const Answer answer = run("bench", arguments);
-    EXPECT_EQ(answer.exit_code, 2) << arguments;
-    EXPECT_EQ(answer.out, "") << arguments;
-    EXPECT_EQ(lines_of(answer.error), 1U) << answer.error;
-  }
 }
 
 TEST_F(Programs, PlanPrintsWhatFitsAndWritesIt) {
@@ -146,28 +128,6 @@ TEST_F(Programs, PlanListsTheModelsWithTheirSources) {
   }
 }
 
-TEST_F(Programs, PlanRefusesBadInputInOneLine) {
-  for (const std::string arguments :
-       {"--memory-gib=0", "--memory-gib=1e300", "--memory-gib=2000000000", "--max-len=0",
-        "--max-len=2000000000", "--block-size=0", "--block-size=70000", "--in-flight-tokens=0",
-        "--mean-len=0", "--dtype=fp8_ds_mla", "--json=/no/such/folder/x.json", "extra"}) {
-    std::string whole = arguments + " --model=llama-3-8b";
-    if (arguments.rfind("--memory", 0) != 0) whole += " --memory-gib=60";
-    const Answer answer = run("plan", whole);
-    EXPECT_EQ(answer.exit_code, 2) << arguments;
-    EXPECT_EQ(answer.out, "") << arguments;
-    EXPECT_EQ(lines_of(answer.error), 1U) << answer.error;
-  }
-  EXPECT_EQ(run("plan", "--model=llama-3-8b").exit_code, 2);
-  for (const std::string arguments : {"", "--model=gpt-5"}) {
-    const Answer answer = run("plan", arguments);
-    EXPECT_EQ(answer.exit_code, 2);
-    for (const ModelPreset& preset : kModelPresets) {
-      EXPECT_NE(answer.error.find(preset.name), std::string::npos) << preset.name;
-    }
-  }
-}
-
 TEST_F(Programs, StudySmokesEveryStudyAndRepeatsItself) {
   const auto results = [&](const char* name) {
     const Answer answer = run("study", std::string("--smoke --json=") + path(name));
@@ -185,36 +145,6 @@ TEST_F(Programs, StudySmokesEveryStudyAndRepeatsItself) {
     const std::string name(study.name);
     EXPECT_TRUE(experiments.contains(name) || experiments.contains(name + "_run")) << name;
   }
-}
-
-TEST_F(Programs, StudyRefusesBadInputInOneLine) {
-  const std::string trace = folder_.write("bad.jsonl", "{\"timestamp\": 0}\n");
-  const std::string cut = folder_.write(
-      "cut.zst", properties::zstd("TIMESTAMP,ContextTokens,GeneratedTokens\n").substr(0, 20));
-  for (const std::string& arguments :
-       {"--trace=" + trace, "--trace=" + cut, std::string("--trace=/no/such/trace"),
-        std::string("memory_of_one_request --json=/no/such/folder/x.json")}) {
-    const Answer answer = run("study", arguments + (arguments[0] == 'm' ? "" : " live_memory"));
-    EXPECT_EQ(answer.exit_code, 2) << arguments;
-    EXPECT_EQ(answer.out, "") << arguments;
-    EXPECT_EQ(lines_of(answer.error), 1U) << answer.error;
-  }
-  const Answer unknown = run("study", "no_such_study");
-  EXPECT_EQ(unknown.exit_code, 2);
-  EXPECT_NE(unknown.error.find("live_memory"), std::string::npos) << "the list is missing";
-}
-
-TEST_F(Programs, StudyPlaysALogThatIsMalformedLaterToTheErrorAndWritesNothing) {
-  const std::string good =
-      R"({"timestamp":0,"input_length":600,"output_length":2,"hash_ids":[0,1]})"
-      "\n";
-  const std::string trace = folder_.write("late.jsonl", good + good + "{\n");
-  const std::string file = path("late.json");
-  const Answer answer = run("study", "prefix_hit_rate --trace=" + trace + " --json=" + file);
-  EXPECT_EQ(answer.exit_code, 2);
-  EXPECT_EQ(lines_of(answer.error), 1U);
-  EXPECT_NE(answer.error.find("line 3"), std::string::npos) << answer.error;
-  EXPECT_EQ(text_of(file), "");
 }
 
 TEST_F(Programs, StudyNamesALogByItsFile) {

@@ -57,34 +57,6 @@ for broken in bad bytes; do
   else echo "fuzz target failed: I2"; printf large >"$found/crash-1"; exit 77; fi'
 done
 
-refused() {  # refused <what its one line says> <option>...
-  said=$1
-  shift
-  run - "$@"
-  check "$* is refused" exits 2
-  check "$* is told '$said'" has "$said" err
-  check "$* gets one line" [ "$(wc -l <"$work/err")" = 1 ]
-}
-nines=99999999999999999999999
-for value in 0 -1 +1 010 1.5 nan '' ' 7' 7s $nines; do
-  for option in --seconds --seed --jobs; do
-    refused "expected a number from 1 to 9" "$option=$value"
-  done
-done
-refused "from 1 to 999$" --jobs=1000
-refused "from 1 to 9999999$" --seconds=10000000
-for value in nobody '' ../fuzz . .. '*' 'good bad'; do
-  refused "expected one of: bad bytes good" "--target=$value"
-done
-refused "target=good is given twice" --target=good --target=good
-refused "seconds is given twice" --seconds=5 --seconds=5
-refused "seed is given twice" --seed=5 --seed=6
-refused "jobs is given twice" --jobs=5 --jobs=6
-refused "seconds needs a value" --seconds 5
-refused "json needs a value" --json=
-for words in --nonsense --merge=yes --helpful nonsense ''; do
-  refused "unknown option '$words'" "$words"
-done
 run - --seconds=5 --seed=7 --jobs=2 --merge --target=good --target=bad
 check "options alone can be checked" exits 0
 run - --help

@@ -321,24 +321,6 @@ class RunTest(FolderTest):
         self.assertEqual(said.splitlines()[-1], "trace.jsonl:7: input_length: expected a number")
         self.assertFalse(os.path.exists(self.path("results")))
 
-    def test_usage_errors_are_one_line(self):
-        self.write("file", "")
-        for arguments, expected in ((["--bogus"], "unrecognized arguments: --bogus"),
-                                    (["--trace"], "--trace: expected one argument"),
-                                    (["--smoke", "--full"], "not allowed with"),
-                                    (["--output="], "--output: expected a value"),
-                                    (["--output=a", "--output=b"], "--output is given twice"),
-                                    (["--smo"], "unrecognized arguments: --smo"),
-                                    *((["--compare=samples", option],
-                                       f"{option.partition('=')[0]} does not go with --compare")
-                                      for option in ("--trace=file", "--smoke", "--thorough",
-                                                     "--full", "--resume", "--json=a", "--png")),
-                                    (["--output=file/results"], "cannot be made")):
-            code, out, said = self.run_sh(*arguments)
-            self.assertEqual((code, out, said.count("\n")), (2, "", 1), said)
-            self.assertIn(expected, said)
-        self.assertEqual(self.run_sh(KVPROOF_BIN="")[0], 2)
-
     def test_help_has_an_example_and_ends_with_the_exit_codes(self):
         code, out, _ = self.run_sh("--help")
         self.assertEqual(code, 0)
