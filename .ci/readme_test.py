@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the commands of the READMEs as they stand, as somebody in a fresh checkout would.
+"""Whether the commands, transcripts and numbers of the READMEs hold.
 
-    readme_commands_test.py <build folder>
+    readme_test.py <build folder> commands | numbers | liars [--write]
+
+"commands" runs the commands as they stand, as somebody in a fresh checkout would.
 
 The documents are all of the tree's *.md but CHANGELOG.md, which names options without a command,
 and reference/vllm/, whose backquotes hold formulas; and the examples in each verb's --help. What is
 a command is a rule of form, so that nobody has to mark one, and nobody can hide one:
 
 - In a fenced block without a language every line is a command. Where a line of it begins with "$ ",
-  the block is a transcript: those lines are the commands, the others are output. Lines of "#" are
-  remarks. The only languages are cmake, cpp, json, python and yaml.
+  the block is a transcript: those lines are the commands, and each prints the lines below it, of
+  which one that ends in "..." is a beginning. Lines of "#" are remarks. The only languages are cmake, cpp, json, python and yaml.
 - A span in backquotes is a command if it begins with "./", if it is the path of an executable file,
   or if it has several words and the first, after NAME=value, is a program. "kvproof VERB" alone is
   the name of a verb. A span with an option is a command or begins with that option.
@@ -20,10 +22,17 @@ checkout. Each must end with 0, or with the N of "exit code N" in its remark or 
 behind it; one of LONG is ended when it has been under way for a while. One of NOT_RUN is not run,
 but the program that it names is there. Nothing is installed: ./kvproof gets --no-install, in the
 place of --yes. Exit code 77 with a reason where the build folder is not that of the launcher.
+
+"numbers" compares the table of numbers in README.md with the rows that the commands beside it
+write, or with --write replaces them; "liars" does so for the row that takes minutes. A row's first
+cell names it; the numbers of its second cell are made here. The other rows need a request log, a
+network or hours. One operation for each bug counts the bugs: mutants_test holds that all are
+killed.
 """
 import contextlib
 import fcntl
 import gzip
+import json
 import os
 import re
 import shutil
@@ -33,9 +42,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections import namedtuple
+from collections import Counter, namedtuple
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from engines.allocators.rows import ROWS
+from kvproof_report.common import parts
 
 ROOT = Path(__file__).resolve().parents[1]
 GALLERY = ROOT / "reports" / "gallery" / "amd-epyc-zen3-2cpu"
@@ -71,7 +83,7 @@ ABSENT = {"afl-fuzz", "curl", "clang-format", "pip", "vllm"}  # programs that a 
 
 
 BLOCK = re.compile(r"^ *```(.*)\n((?:.*\n)*?) *```$", re.M)
-Command = namedtuple("Command", "place text code")  # document:line
+Command = namedtuple("Command", "place text code shown", defaults=((),))  # document:line
 
 
 def program(words):
@@ -95,7 +107,7 @@ def find_commands(place, text):
 
     def note(line, words, remark):
         code = re.search(r"\bexit code (\d+)", remark)
-        commands.append((line, Command(f"{place}:{line}", words, int(code[1]) if code else 0)))
+        commands.append((line, Command(f"{place}:{line}", words, int(code[1]) if code else 0, [])))
 
     def complain(line, what):
         complaints.append(f"{place}:{line}: {what}")
@@ -110,6 +122,8 @@ def find_commands(place, text):
             whole = re.sub(r"\\\n *", "", line[0])
             words, _, remark = re.sub(r"(^|\s+)# ", "\0", whole, count=1).partition("\0")
             words = words.removeprefix("$ ").strip()
+            if transcript and not whole.startswith("$ "):
+                commands[-1][1].shown.append(whole)
             if not words or transcript and not whole.startswith("$ "):
                 continue
             if not program(words.split()):
@@ -154,9 +168,18 @@ def test_find_commands():
     assert [(c.text, c.code) for c in found] == [
         ("./kvproof a", 0), ("X=1 sh b", 0), ("sh c", 0), ("sh d e", 3), ("sh g", 0), ("sh j", 1),
         (".ci/run", 0)], found
+    assert [c.shown for c in found if c.shown] == [["sh h"]], found
+    assert lacking(["a...", "ab", "b", "b..."], "ab\n") == ["b", "b..."]
     for text in ("```text\nsh a\n```", "a:\n\n    sh a", "`unknown --a`", "```\nunknown a\n```",
                  "`kvproof gate --a`", "```\nsh a"):
         assert find_commands("a", text)[1], f"no complaint of {text!r}"
+
+
+def lacking(shown, printed):
+    """The lines of a transcript that were not printed."""
+    return [line for line in shown if not any(
+        one == line or line.endswith("...") and one.startswith(line[:-3])
+        for one in printed.splitlines())]
 
 
 def documents():
@@ -223,7 +246,10 @@ class Folder:
         except subprocess.TimeoutExpired:
             end(child)
             return "" if is_long else f"takes more than {SECONDS} s: is it LONG?"
-        return "" if code == command.code else f"exit code {code}, expected {command.code}"
+        if code != command.code:
+            return f"exit code {code}, expected {command.code}"
+        absent = lacking(command.shown, self.log.read_text(errors="replace"))
+        return f"does not print: {absent[0]}" if absent else ""
 
 
 def end(child):
@@ -255,10 +281,10 @@ def why_not(text, known={}):
 def expanded(commands):
     """VERB is each verb; a long command runs once, but a report where others go on from it."""
     seen = set()
-    for place, text, code in commands:
+    for place, text, code, shown in commands:
         for verb in verbs() if " VERB" in text else [""]:
             if text not in seen or text == "./kvproof report" or not LONG.search(text):
-                yield Command(place, text.replace("VERB", verb), code)
+                yield Command(place, text.replace("VERB", verb), code, shown)
         seen.add(text)
 
 
@@ -276,7 +302,7 @@ def run_document(work, name, commands, failures, lock):
                 print(f"FAILED: {wrong}\n" + folder.log.read_text(errors="replace")[-2000:])
 
 
-def main(build):
+def run_commands(build):
     test_find_commands()
     if Path(build).resolve() != ROOT / "build" / "release":
         print(f"skipped: {build} is not where ./kvproof builds")
@@ -309,5 +335,115 @@ def main(build):
     return 1 if failures else 0
 
 
+# ---- the table of numbers -------------------------------------------------------------------------
+
+NUMBER = re.compile(r"(?<![\d.])\d+(?:,\d{3})*(?!\.?\d)")
+SURROUNDINGS = {name: text for name, text in os.environ.items() if not name.startswith("KVPROOF_")}
+
+
+def said(code, *command):
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=SURROUNDINGS)
+    assert done.returncode == code, f"{command}: exit code {done.returncode}\n{done.stderr}"
+    return done.stdout
+
+
+def rows_of(code, *command):
+    """{experiment: its rows} of a command, each with its parameters and the values of metrics"""
+    out = {}
+    with tempfile.TemporaryDirectory() as work:
+        said(code, *command, f"--json={work}/rows.json")
+        for row in json.loads(Path(work, "rows.json").read_text(encoding="utf-8"))["results"]:
+            values = {name: metric["value"] for name, metric in row["metrics"].items()}
+            out.setdefault(row["experiment"], []).append({**row["parameters"], **values})
+    return out
+
+
+def quick(build):
+    """(the first cell of a row, the numbers of its second); one that is not made here is None"""
+    checked = rows_of(0, f"{build}/bin/kvproof-check", "--subject=optimized-xxh3",
+                      "--operations=2000")
+    known = checked["check"][0]
+    yield ("each law of an allocator rejects states written to break it",
+           [len(checked["check_law"])])
+    yield ("features (layers, pools, tiers, policies) are tried together",
+           [known["pairs_of_features"], known["pairs_possible"]])
+    random = f"{build}/tests/random_test"
+    names = re.findall(r"/naive_vllm_(\d_\d+)_(\w+)", said(0, random, "--gtest_list_tests"))
+    profiles, configurations = map(set, zip(*names))
+    assert len(names) == len(profiles) * len(configurations)
+    out = said(0, random, "--gtest_filter=*/StateMachine.*/naive_vllm_0_24_plain")
+    operations = int(out.partition("KVPROOF_OPERATIONS=")[2].split()[0])
+    yield ("model and allocator agree, in each run of the tests",
+           [operations, len(configurations), len(profiles)])
+
+    seeded = rows_of(1, f"{build}/bin/kvproof-selftest", "--mutants", "--operations=1")
+    of = Counter(row["family"] for row in seeded["mutant"])
+    reports = of.total() - of["P"] - of["E"]
+    yield ("published bugs, reproduced; each is detected by its own law, with all other laws off",
+           [reports, reports, seeded["mutants"][0]["not_applicable"]])
+    yield "bugs seeded into our allocator, in the same way", [of["P"]] * 2
+    yield "bugs seeded into the simulated scheduler, detected in its runs", [of["E"]] * 2
+    text = (ROOT / "properties/kernels/kernel_mutants.h").read_text(encoding="utf-8")
+    text, _, others = text.partition("kKernelNotApplicable[]")
+    published, ours = text.count('\n    {"B'), text.count('\n    {"M')
+    yield ("bugs seeded into CUDA kernels are detected on a CPU",
+           [published + ours, published + ours, published, ours,
+            text.count("NoticedBy::addresses}"), others.count("    {")])
+
+    engines = [row for row in ROWS if row.source != "own"]
+    pages = [path.name for path in (ROOT / "properties/engines/findings").glob("*-*.md")]
+    of, of_runs = (Counter(name.split("-")[0] for name in pages if ("-run-" in name) == runs)
+                   for runs in (False, True))
+    yield ("allocators of twelve other engines under the same laws",
+           [len(engines), *[None] * 3, of.total(), of["openvino"], of["vllm"], of["tvm"]])
+    yield "bugs seeded into copies of nine of them", [None, sum(len(e.seeded) for e in engines)]
+    run = rows_of(0, f"{build}/bin/kvproof-live", str(ROOT / "properties/shadow/runs/sound.jsonl"))
+    yield ("laws of a whole engine's run",
+           [len(run["live_law"]), of_runs["vllm"], of_runs.total() - of_runs["vllm"]])
+    replayed, ours = (said(0, f"{build}/bin/kvproof-replay",
+                           *map(str, (ROOT / "properties/sources/traces").glob(files)))
+                      for files in ("recordings", "vectors/recorded-*"))
+    of = [replayed.count(f" (vllm-{release}): ") for release in ("0.22", "0.24", "0.33")]
+    yield ("what vLLM's own managers answered is repeated block for block",
+           [sum(of), sum(of), *of, ours.count(" (vllm-")])
+
+
+def liars(build):
+    lies = rows_of(0, f"{build}/bin/kvproof-selftest", "--liars")
+    cells, excused = len(lies["liar"]), lies["liars"][0]["excused"]
+    yield "false answers, one at a time", [cells - excused, cells, excused]
+
+
+def rewritten(text, made):
+    """README.md with these numbers in its table."""
+    head, block, tail = text.split("<!-- numbers: ")
+    lines = [line.split(" | ") for line in block.split("\n")]
+    for what, numbers in made:
+        places = [cells for cells in lines if cells[0] == f"| {what}"]
+        assert len(places) == 1, f"README.md has {len(places)} rows in its table: {what}"
+        assert len(NUMBER.findall(places[0][1])) == len(numbers), f"not of {numbers}: {places[0]}"
+        each = iter(numbers)
+        places[0][1] = NUMBER.sub(
+            lambda found: found[0] if (now := next(each)) is None else f"{now:,}", places[0][1])
+    return "<!-- numbers: ".join([head, "\n".join(map(" | ".join, lines)), tail])
+
+
+def compare_numbers(build, make, write):
+    path = ROOT / "README.md"
+    text = path.read_text(encoding="utf-8")
+    made = list(make(build))
+    if write:
+        return path.write_text(rewritten(text, made), encoding="utf-8") * 0
+    wrong = [f"README.md has other numbers than these: {what}: {numbers}"
+             for what, numbers in made if rewritten(text, [(what, numbers)]) != text]
+    measured = parts.parts_of("default")
+    seconds = parts.PAGE_SECONDS + sum(p.expected_seconds("default", 0) for p in measured)
+    line = f"in {len(measured)} parts, about {seconds} s once"
+    wrong += [] if line in text else [f"README.md does not say: {line}"]
+    print("\n".join(wrong or [f"{what}: {numbers}" for what, numbers in made]))
+    return 1 if wrong else 0
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(run_commands(sys.argv[1]) if sys.argv[2:] == ["commands"] else compare_numbers(
+        sys.argv[1], {"numbers": quick, "liars": liars}[sys.argv[2]], sys.argv[3:] == ["--write"]))
