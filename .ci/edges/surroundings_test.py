@@ -121,10 +121,6 @@ class Output(Folder):
             os.close(ours)
         self.assertIn(b"configuring HEAD", told)
 
-    def test_no_folder_for_temporary_files(self):
-        for words in (["gate", *SHORT["gate"]], SEARCH):
-            self.refused(run(*words, environment={"TMPDIR": "/no/such/folder"}), "/no/such/folder")
-
 
 class Files(Folder):
     def test_marks_and_line_endings_of_other_systems(self):
@@ -179,11 +175,6 @@ class Limits(Folder):
             self.assertEqual((outcome.code, outcome.lines), (1, []), outcome)
             self.assertIn(b"it may take 0.25 GiB of memory (--memory-limit-gib)", outcome.out)
             self.assertLess(outcome.bytes_at_most, 400 << 20, outcome)
-
-    def test_a_constructor_that_hangs(self):
-        for words in (["check"], ["gate", "--against=naive"]):
-            self.refused(run(*words, BROKEN, "--start-limit-seconds=0.5",
-                             environment={"KVPROOF_BREAK": "start"}), "no answer within 0.5 s")
 
     def test_numbers_do_not_depend_on_the_language(self):
         base = run(*PLAN)

@@ -6,65 +6,41 @@
 set -eu
 
 source=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failures=0
-check() {  # check <what must hold> <command>...
-  what=$1
-  shift
-  if ! "$@"; then
-    failures=$((failures + 1))
-    echo "FAILED: $what"
-    sed 's/^/    /' "$work/out" "$work/err" 2>/dev/null || true
-  fi
-}
-exits() { [ "$code" = "$1" ]; }
-has() { grep -qE -e "$1" "$work/$2"; }
-lacks() { ! has "$@"; }
-tools=$work/tools
-mkdir -p "$tools"
-fake() {  # fake <tool> <script line>...
-  name=$1
-  shift
-  { echo '#!/bin/sh'; for line do printf '%s\n' "$line"; done; } >"$tools/$name"
-  chmod +x "$tools/$name"
-}
+# shellcheck source=.ci/edges/cases.sh
+. "$source/.ci/edges/cases.sh"
 run() {  # run <repository or pack> <argument>...: the tools that are not faked are the system's
   repository=$1
   shift
-  code=0
-  PATH=$tools:/usr/bin:/bin NVCC='' sh "$repository/kvproof" device "$@" \
-    >"$work/out" 2>"$work/err" </dev/null || code=$?
+  asks env PATH="$work/bin:/usr/bin:/bin" NVCC= sh "$repository/kvproof" device "$@"
 }
+# file <name> <python>: whether it holds of a result file, which is "data"
+file() { python3 -c "import json; data = json.load(open('$1')); $2"; }
 
 # ---- no GPU ----
 fake nvidia-smi 'exit 9'
 run "$source"
-check "no GPU is a reason to skip" exits 77
-check "no GPU is named" has '^skipped: no GPU' out
+expect 77 "OUT:^skipped: no GPU"
 run "$source" --help
-check "the exit codes end the help" sh -c "tail -n 2 '$work/out' | grep -q '^Exit codes: 0 '"
+expect 0 "OUT:^Exit codes: 0 "
 if [ -w /dev/full ]; then
   for words in --help --seconds=5; do
-    code=0
-    PATH=$tools:/usr/bin:/bin NVCC='' sh "$source/kvproof" device "$words" \
+    code=0 ran=$words
+    PATH=$work/bin:/usr/bin:/bin NVCC='' sh "$source/kvproof" device "$words" \
       >/dev/full 2>"$work/err" </dev/null || code=$?
-    check "$words with a full stdout: 2" exits 2
-    check "$words with a full stdout gets one line" [ "$(wc -l <"$work/err")" = 1 ]
+    expect 2 one
   done
 fi
 fake nvidia-smi 'case $* in *compute_cap*) echo 7.5 ;; *) echo Old ;; esac'
 fake nvcc 'echo "Build cuda_13.0"'
-run "$source"
-check "a card without asynchronous copies is a reason to skip" exits 77
-check "the card's capability is named" has 'compute capability 75' out
+run "$source"  # a card without asynchronous copies
+expect 77 "out:compute capability 75"
 
 # ---- packed, with a made-up GPU, compiler and CMake ----
 pack=$work/pack
 run "$source" --pack="$pack"
-check "packing works" exits 0
+expect 0
 run "$source" --pack="$pack"
-check "what is there is not packed over" exits 2
+expect 2 "err:is there already"
 
 fake nvidia-smi 'case $* in *=name\ *) echo "Fake H200" ;; *=compute_cap*) echo 9.0 ;;' \
   '  *) echo "Fake H200, 9.0, 580.1, 1 MiB, 1 MHz, 1 MHz, 1 MHz, 1 MHz, 1 W, 1, Enabled" ;; esac'
@@ -73,7 +49,7 @@ fake cmake 'case $1 in' '  -S) mkdir -p "$4" ;;' \
   "  --build) cp $work/device_check $work/device_bench \"\$2/\" ;;" 'esac'
 program() {  # program <name> <script line>...
   fake "$@"
-  mv "$tools/$1" "$work/$1"
+  mv "$work/bin/$1" "$work/$1"
 }
 line() {  # line <tokens>: one result, its tabs and its end for printf
   parameters="tokens=$1 layout=nhd implementation=cuda/x l2=cold"
@@ -88,36 +64,24 @@ program device_check 'echo "attention: 60 rounds"'
 program device_bench "printf '$(line 1)$(line 16)'" \
   "printf 'device_paged_prefill\\t$prefill\\t$ceilings\\ndevice_mla_decode\\t$mla\\t$ceilings\\n'"
 run "$pack" --output="$work/results"
-check "all of it runs" exits 0
-check "the build is for the card" has 'build +for sm_90a' out
-check "a sanitizer that cannot is no failure" has 'memcheck +not run: .*not support' out
-check "the check's words are kept" grep -q '60 rounds' "$work/results/device_check.txt"
-check "the results are counted" has 'results +4 results' out
-check "the result file is what it says" python3 -c "
-import json
-data = json.load(open('$work/results/device.json'))
-assert data['schema'] == 1 and data['environment']['gpu_name'] == 'Fake H200', data
-assert data['environment']['complete'] is True, data
-first = data['results'][0]
-assert first['parameters']['tokens'] == 1 and first['metrics']['time'] == {
-    'value': 2.0, 'unit': 'us', 'min': 1.0, 'max': 3.0}, first
-mla = data['results'][3]
-assert mla['experiment'] == 'device_mla_decode' and mla['parameters']['heads'] == 16, mla
-assert mla['metrics']['fraction_of_multiply_ceiling']['value'] == 0.6, mla"
-check "the table has a line for an implementation" \
-  has '  mla 32 × 4,096, 16 heads +cuda/wgmma +0.0 us .* multiply 0.600' out
-check "figures are drawn, or there is a reason" \
-  has 'figures +(device-prefill, device-mla, device-reshape|not drawn)' out
-check "nothing half-written is left" sh -c "! ls '$work/results' | grep -q part-"
-code=0
-PYTHONPATH=$source/reports python3 -m kvproof_report.device.draw \
-  "$work/results/device.json" --output="$work/drawn" >"$work/out" 2>"$work/err" || code=$?
-if [ "$code" != 77 ]; then  # 77: no matplotlib
-  check "a checkout draws what a pack draws" exits 0
-  check "it names the figures" has '^device-prefill, device-mla, device-reshape' out
-fi
+expect 0 "OUT:build +for sm_90a" "OUT:memcheck +not run: .*not support" \
+  "ok:grep -q '60 rounds' results/device_check.txt" "OUT:results +4 results" \
+  "OUT:  mla 32 × 4,096, 16 heads +cuda/wgmma +0.0 us .* multiply 0.600" \
+  "OUT:figures +(device-prefill, device-mla, device-reshape|not drawn)" \
+  "ok:! ls results | grep -q part-" "ok:file results/device.json '
+assert data[\"schema\"] == 1 and data[\"environment\"][\"gpu_name\"] == \"Fake H200\", data
+assert data[\"environment\"][\"complete\"] is True, data
+first, mla = data[\"results\"][0], data[\"results\"][3]
+assert first[\"parameters\"][\"tokens\"] == 1 and first[\"metrics\"][\"time\"] == {
+    \"value\": 2.0, \"unit\": \"us\", \"min\": 1.0, \"max\": 3.0}, first
+assert mla[\"experiment\"] == \"device_mla_decode\" and mla[\"parameters\"][\"heads\"] == 16, mla
+assert mla[\"metrics\"][\"fraction_of_multiply_ceiling\"][\"value\"] == 0.6, mla'"
+asks env PYTHONPATH="$source/reports" python3 -m kvproof_report.device.draw \
+  "$work/results/device.json" --output="$work/drawn"
+[ "$code" = 77 ] ||  # no matplotlib
+  expect 0 "OUT:^device-prefill, device-mla, device-reshape"
 if [ "$code" = 0 ]; then
-  check "the ticks are numbers" env PYTHONPATH="$source/reports" python3 -c "
+  asks env PYTHONPATH="$source/reports" python3 -c "
 import matplotlib
 matplotlib.use('Agg')
 from matplotlib import pyplot
@@ -127,16 +91,15 @@ use_style()
 axes = draw.figure_of(pyplot, [('share', [(1, 0.5), (2048, 1)])], ('tokens', 'share'), '').axes[0]
 labels = [label.get_text() for label in axes.get_xticklabels()]
 assert labels == ['1', '2,048'], labels"
+  expect 0
 fi
 
 # ---- beside peers: without PyTorch, then with rows that a Python says it measured ----
 mkdir "$work/none"
 echo 'raise ImportError("no torch here")' >"$work/none/torch.py"
 PYTHONPATH=$work/none run "$pack" --peers --output="$work/alone"
-check "no PyTorch is no failure" exits 0
-check "no PyTorch is named" has 'peers +not measured: ImportError: no torch here' out
-check "the rest goes on" [ -s "$work/alone/device.json" ]
-check "a file of nothing is not written" [ ! -e "$work/alone/peers.json" ]
+expect 0 "OUT:peers +not measured: ImportError: no torch here" "ok:[ -s alone/device.json ]" \
+  "ok:[ ! -e alone/peers.json ]"
 fake measured 'case $1 in *peers.py) ;; *) exec python3 "$@" ;; esac' \
   "cd $pack/bench/kernels/device && exec python3 -B -c '
 import json, peers
@@ -146,27 +109,20 @@ for peer, times in ((\"PyTorch\", both), (\"cuDNN\", both),
                     (\"FlashInfer\", {})):
     print(json.dumps(peers.result_of(peers.cases(True)[0], peer, \"1\", times, [\"gone\"], 1)))'"
 KVPROOF_PYTHON=measured run "$pack" --peers --output="$work/peers"
-check "peers are measured" exits 0
-check "their results are counted" has 'results +3 results in peers.json' out
-check "a case has one line for all peers" has \
-  'decode 4 × 1,024 +cuda/mma +2.0 us .* 0.500 of PyTorch \(4.0 us\) +0.400 of cuDNN \(5' out
-check "their figure is drawn, or there is a reason" has 'figures +(device-peers|not drawn)' out
-check "their file is what was printed" python3 -c "
-import json
-data = json.load(open('$work/peers/peers.json'))
-assert data['environment']['program'] == 'peers.py', data
-ours, _, none = data['results']
-assert ours['metrics']['ours_over_peer']['value'] == 0.5, ours
-assert none['parameters']['not_comparable'] == 'gone', none"
+expect 0 "OUT:results +3 results in peers.json" "OUT:figures +(device-peers|not drawn)" \
+  "OUT:decode 4 × 1,024 +cuda/mma +2.0 us .* 0.500 of PyTorch \(4.0 us\) +0.400 of cuDNN \(5" \
+  "ok:file peers/peers.json '
+assert data[\"environment\"][\"program\"] == \"peers.py\", data
+ours, _, none = data[\"results\"]
+assert ours[\"metrics\"][\"ours_over_peer\"][\"value\"] == 0.5, ours
+assert none[\"parameters\"][\"not_comparable\"] == \"gone\", none'"
 
 program device_check 'echo "violated: row 3"; exit 1'
 program device_bench "printf '$(line 1)reshape_and_ca'; sleep 7200"
-run "$pack" --output="$work/cut" --seconds=60
-check "a violated property fails" exits 1
-check "a violated property is named" has 'check +failed with exit code 1 .*violated: row 3' out
-check "a benchmark that is cut off is named" has 'bench +cut off' out
-run "$pack" --output="$work/cut" --seconds=0
-check "no time is a failure" exits 1
+run "$pack" --output="$work/cut" --seconds=20
+expect 1 "OUT:check +failed with exit code 1 .*violated: row 3" "OUT:bench +cut off"
+run "$pack" --output="$work/cut" --seconds=0  # no time is a failure
+expect 1
 program device_check "echo \$\$ >$work/running; exec sleep 7200"
 (
   until [ -s "$work/running" ]; do sleep 0.1; done
@@ -175,20 +131,17 @@ program device_check "echo \$\$ >$work/running; exec sleep 7200"
 code=0
 (
   cd "$work"
-  sh -c 'echo $$ >launcher; exec "$@"' sh env PATH="$tools:/usr/bin:/bin" NVCC='' \
+  sh -c 'echo $$ >launcher; exec "$@"' sh env PATH="$work/bin:/usr/bin:/bin" NVCC='' \
     TMPDIR="$work" sh "$pack/kvproof" device --output="$work/stopped" >"$work/out" 2>"$work/err"
 ) </dev/null || code=$?
-check "a signal ends it: 143" exits 143
-check "and what it ran" sh -c "! kill -0 $(cat "$work/running") 2>/dev/null ||
-  grep -qs ') Z ' /proc/$(cat "$work/running")/stat"
-check "and leaves no part of a file" \
-  sh -c "! ls '$work/stopped' '$work' | grep -e part- -e kvproof-"
+expect 143 "ok:ended running" "ok:! ls stopped . | grep -e part- -e kvproof-"
 
 # ---- the pack is whole: every header that its sources include is in it ----
 find "$pack/kernels" "$pack/bench" "$pack/reference/attention.cpp" -name '*.c*' >"$work/todo"
 find "$pack/properties/kernels" -name '*.cpp' ! -name '*_test.cpp' ! -name 'served_*' \
   >>"$work/todo"
-check "there are sources in the pack" test "$(wc -l <"$work/todo")" -gt 30
+ran="the headers of the pack" code=0
+expect 0 "ok:[ $(wc -l <"$work/todo") -gt 30 ]"
 while [ -s "$work/todo" ]; do
   xargs sed -n 's/^#include "\(.*\)"$/\1/p' <"$work/todo" | sort -u >"$work/named"
   : >"$work/todo"
@@ -200,17 +153,17 @@ while [ -s "$work/todo" ]; do
     }
   done <"$work/named"
 done
-check "no header is missing: $(cat "$work/absent" 2>/dev/null)" test ! -e "$work/absent"
+expect 0 "ok:! cat absent 2>/dev/null"
 
 # ---- where there is a compiler: the pack configures, and one source of it builds ----
-rm "$tools/cmake" "$tools/nvcc"
+rm "$work/bin/cmake" "$work/bin/nvcc"
 nvcc=$(command -v nvcc || command -v /usr/local/cuda/bin/nvcc || true)
 if [ -n "$nvcc" ]; then
-  code=0
+  code=0 ran="cmake on the pack"
   {
     cmake -S "$pack/reports/device" -B "$work/build" -DCMAKE_CUDA_ARCHITECTURES=90a \
       -DCMAKE_CUDA_COMPILER="$nvcc" && cmake --build "$work/build" --target kvproof_reference
   } >"$work/out" 2>"$work/err" || code=$?
-  check "the pack configures and builds" exits 0
+  expect 0
 fi
-[ "$failures" = 0 ] || exit 1
+finish
