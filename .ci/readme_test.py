@@ -12,7 +12,8 @@ a command is a rule of form, so that nobody has to mark one, and nobody can hide
 
 - In a fenced block without a language every line is a command. Where a line of it begins with "$ ",
   the block is a transcript: those lines are the commands, and each prints the lines below it, of
-  which one that ends in "..." is a beginning. Lines of "#" are remarks. The only languages are cmake, cpp, json, python and yaml.
+  which one that ends in "..." is a beginning. Lines of "#" are remarks. The only languages are
+  cmake, cpp, json, python and yaml.
 - A span in backquotes is a command if it begins with "./", if it is the path of an executable file,
   or if it has several words and the first, after NAME=value, is a program. "kvproof VERB" alone is
   the name of a verb. A span with an option is a command or begins with that option.
@@ -335,7 +336,7 @@ def run_commands(build):
     return 1 if failures else 0
 
 
-# ---- the table of numbers -------------------------------------------------------------------------
+# ---- the table of numbers ----------------------------------------------------------------------
 
 NUMBER = re.compile(r"(?<![\d.])\d+(?:,\d{3})*(?!\.?\d)")
 SURROUNDINGS = {name: text for name, text in os.environ.items() if not name.startswith("KVPROOF_")}

@@ -11,6 +11,7 @@ A sentence of Markdown ends at a ".", "!" or "?" before a space, except behind a
 at the end of its paragraph, heading, list item or table cell. Colons and semicolons end none. A
 word holds a letter or a digit. A code span is one word, a link ends one; code blocks are none.
 """
+import os
 import re
 import sys
 from fnmatch import translate
@@ -349,6 +350,14 @@ def check_sentences(files):
         for path, text in files.items() if ADVISED.fullmatch(path)
         for line, words in sentences(text)
         if PAGE.search(" ".join(words)) and ADVISORY.search(" ".join(words))]
+
+
+def links_of(path, text):
+    """(text of a link, the path from the root that it leads to), without links to other hosts."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
+    for link in re.findall(r"\]\(([^)#\s]+)", text):
+        if not re.match(r"[a-z]+:", link):
+            yield link, os.path.normpath(os.path.join(os.path.dirname(path), link))
 
 
 def check_named_programs(files):

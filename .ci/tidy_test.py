@@ -13,6 +13,8 @@ import tidy
 
 ROOT = Path(__file__).resolve().parents[1]
 TREE = tidy.read_tree(ROOT)
+IS_CHECKOUT = shutil.which("git") and (ROOT / ".git").exists()
+GALLERY = "reports/gallery/"
 LINES = SimpleNamespace(**runpy.run_path(str(ROOT / ".ci/lines")))
 
 
@@ -38,13 +40,32 @@ class Tree(unittest.TestCase):
         self.assertIn(f'\nversion = "{python}"', (ROOT / "pyproject.toml").read_text())
         self.assertIn(f"\n## {version.removesuffix('-dev')}", TREE["CHANGELOG.md"])
 
-    @unittest.skipUnless(shutil.which("git") and (ROOT / ".git").exists(), "this is no checkout")
+    @unittest.skipUnless(IS_CHECKOUT, "this is no checkout")
     def test_its_rooms_keep_their_limits(self):
         limits = LINES.read_limits((ROOT / LINES.LIMITS).read_text(encoding="utf-8"))
         self.assertEqual(LINES.complaints(LINES.count(LINES.files("")), limits), [])
         self.assertIn(LINES.table(limits), TREE["CONTRIBUTING.md"],
                       "`.ci/lines --write` makes this table")
         self.assertFalse(any(others for *_, others in LINES.raises()), "see .ci/lines --raises")
+
+    @unittest.skipUnless(IS_CHECKOUT, "this is no checkout")
+    def test_is_small_and_keeps_no_page_and_no_picture_that_nothing_shows(self):
+        sizes = {path: (ROOT / path).stat().st_size
+                 for path in LINES.git("ls-files", "-z").decode().split("\0")
+                 if (ROOT / path).is_file()}
+        gallery = {path: size for path, size in sizes.items() if path.startswith(GALLERY)}
+        self.assertLess(sum(sizes.values()), 10_800_000)
+        self.assertLess(sum(gallery.values()), 4_000_000)
+        self.assertEqual([path for path, size in sizes.items() if size >= 2_000_000], [])
+        self.assertEqual([path for path in gallery if path.endswith(".html")], [])
+        shown = {target for path, text in TREE.items() if path.endswith(".md")
+                 for _, target in tidy.links_of(path, text)}
+        self.assertEqual({path for path in gallery if path.endswith(".png")} - shown, set())
+
+    def test_its_links_lead_somewhere(self):
+        self.assertEqual([(path, link) for path, text in TREE.items() if path.endswith(".md")
+                          for link, target in tidy.links_of(path, text)
+                          if not (ROOT / target).exists()], [])
 
 
 # In these texts ~ stands for nothing, so that this file does not say them itself.
@@ -197,6 +218,11 @@ class Rules(unittest.TestCase):
                 ("```\na b c\n```\nd", [1])):
             self.assertEqual([len(found) for _, found in tidy.sentences(text)], lengths, text)
         self.assertEqual([line for line, _ in tidy.sentences("\na b\nc. d\ne.\n\nf")], [2, 3, 6])
+
+    def test_links(self):
+        text = "[a](b.md#c) [d](https://e) [f](../g)\n```\n[h](i)\n```\n[j](#k)"
+        self.assertEqual(list(tidy.links_of("x/y.md", text)),
+                         [("b.md", "x/b.md"), ("../g", "g")])
 
 
 class Lines(unittest.TestCase):

@@ -16,8 +16,8 @@ from program import CHECKOUT, Folder, program, run
 
 VECTORS = os.path.join(CHECKOUT, "properties", "sources", "traces", "vectors")
 # Of a program that answers whatever: nonsense before the first promise is exit 2, later exit 1.
-ANSWERS = (b'{"promises": "safety", "block_ids": true, "operations": ["arrive", "append", "advance",'
-           b' "allocate", "free", "finish"]}\n'
+ANSWERS = (b'{"promises": "safety", "block_ids": true, "operations": ["arrive", "append", '
+           b'"advance", "allocate", "free", "finish"]}\n'
            b'{"out": null, "state": {"tables": {}, "free": 3, "queue": [1, 2, 3], "ref": []}}\n')
 VALUES = ["-1", "1e999", "NaN", "1.5", "010", "0x10", "9" * 400, "18446744073709551616",
           "4294967296", "null", "true", '""', "[]", "{}", '"x"', '"\\ud800"', "[" * 500 + "]" * 500]

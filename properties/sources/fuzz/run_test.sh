@@ -74,7 +74,8 @@ assert [row[\"parameters\"][\"target\"] for row in rows] == [
     \"good\", \"bad\", \"bad\", \"bytes\", \"bytes\"]
 assert [each[\"value\"] for each in rows[0][\"metrics\"].values()] == [1000, 20000, 10000, 7], rows
 found = rows[2][\"parameters\"]
-assert found[\"file\"].endswith(\"regressions/small.jsonl\") and found[\"law\"] == \"fuzz bad\", found
+assert found[\"file\"].endswith(\"regressions/small.jsonl\"), found
+assert found[\"law\"] == \"fuzz bad\", found
 assert found[\"reason\"] == \"fuzz target failed: I2\", found
 assert \"kvproof replay /\" in found[\"repeat\"], found
 assert \"fuzz_bytes \" in rows[4][\"parameters\"][\"repeat\"]'"
