@@ -13,16 +13,17 @@ import subprocess
 import sys
 import unittest
 
-from program import CHECKOUT, PROGRAMS, Folder, is_revision, program, run
+from program import CHECKOUT, PLUGINS, Folder, is_revision, program, run
 
 VECTOR = os.path.join(CHECKOUT, "properties/sources/traces/vectors/gates-vllm-0.24.jsonl")
-LIVE = os.path.join(CHECKOUT, "properties/shadow/runs/sound.jsonl")
-PLUGINS = os.path.join(os.path.dirname(PROGRAMS), "plugins")
 BROKEN = f"--subject={PLUGINS}/broken_plugin.so"
 LOG = b'{"timestamp":0,"input_length":600,"output_length":2,"hash_ids":[0,1]}\n'
 CSV = b"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n"
 PLAN = ("plan", "--model=llama-3-8b", "--memory-gib=60")
-CHAT = ("replay", "--trace=chat", "--requests=3")
+# What writes a file in C++, and what does so in Python; {} is the file.
+WRITERS = ((*PLAN, "--json={}"), (
+    sys.executable, "-B", os.path.join(CHECKOUT, "bench/campaign/main.py"), "tasks",
+    "--built-in=smoke", "--output={}"))
 SEARCH = ("check", "--exhaustive=lone", "--visited-memory-gib=0.0001")
 
 SHORT = {"bench": ["--smoke", "--filter=serving_cost/10000$"],
@@ -55,38 +56,58 @@ class Output(Folder):
         self.clean(outcome)
         self.assertLessEqual(set(os.listdir(self.folder)), {"x.json"})
 
-    def test_a_device_a_pipe_or_a_file_as_standard_output_is_written_in_place(self):
+    def writes(self, name, behind="", **how):
+        """The end of each writer of a file."""
+        for words in WRITERS:
+            words = [word.replace("{}", name) for word in words]
+            if "/" not in words[0]:
+                words[0] = program(words[0])
+            with self.subTest(words=words):
+                yield run("/bin/sh", "-c", '"$0" "$@"' + behind, *words, **how)
+
+    def is_result(self, text):
+        return json.JSONDecoder().raw_decode(text.decode()[text.index(b'{"'):])[0]
+
+    def test_what_is_no_file_is_written_in_place(self):
         for name in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
-            outcome = run("/bin/sh", "-c", 'exec "$0" "$@" | cat', program("replay"), *CHAT[1:],
-                          f"--json={name}")
+            for outcome in self.writes(name, behind=" | cat"):
+                self.clean(outcome)
+                self.assertTrue(self.is_result(outcome.out), outcome)
+            for outcome in self.writes(name, stdout=self.path("out")):
+                self.clean(outcome)
+                self.assertTrue(self.is_result(self.read("out")), outcome)
+        os.remove(self.path("out"))
+        os.mkfifo(self.path("pipe"))
+        for outcome in self.writes("pipe", behind=" & cat pipe; wait $!", folder=self.folder):
             self.clean(outcome)
-            self.assertEqual(self.result_in(outcome.out)["schema"], 1, outcome)
-        self.clean(run(*PLAN, "--json=/dev/stdout", stdout=self.path("out")))
-        self.assertIn(b"bytes per token", self.read("out"))
-        self.assertEqual(self.result_in(self.read("out"))["schema"], 1)
+            self.assertTrue(self.is_result(outcome.out), outcome)
+        for outcome in self.writes("/dev/fd/77"):
+            self.refused(outcome, "/dev/fd/77: cannot be written: Bad file descriptor")
+        self.assertEqual(os.listdir(self.folder), ["pipe"])
 
-    @staticmethod
-    def result_in(text):
-        return json.JSONDecoder().raw_decode(text.decode()[text.index(b'{"schema"'):])[0]
-
-    def test_a_full_device_stays_a_device(self):
+    def test_a_full_device_stays_a_device_and_a_link_to_one_a_link(self):
         device = self.path("full")  # a second one: a program that failed here would replace it
         try:
             os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 7))
         except PermissionError as error:
             self.skipTest(f"no device can be made: {error}")
-        outcome = run(*CHAT, f"--json={device}", folder=self.folder)
-        self.refused(outcome, f"{device}: cannot be written")
+        os.symlink("full", self.path("link"))
+        for name in (device, "link"):
+            for outcome in self.writes(name, folder=self.folder):
+                self.refused(outcome, f"{name}: cannot be written: No space left on device")
         self.assertTrue(stat.S_ISCHR(os.stat(device).st_mode))
-        self.assertEqual(os.listdir(self.folder), ["full"])
+        self.assertTrue(os.path.islink(self.path("link")))
+        self.assertEqual(sorted(os.listdir(self.folder)), ["full", "link"])
 
-    def test_a_full_disk_is_named(self):
-        for words, most, expected in (
-                (PLAN, 4096, "x.json: cannot be written: File too large"), (SEARCH, 65536,
-                 "expected room for what a search has visited, found: File too large")):
-            self.refused(run(*words, "--json=x.json", folder=self.folder,
-                             prepare=limited(resource.RLIMIT_FSIZE, most)), expected)
-            self.assertEqual(os.listdir(self.folder), [])
+    def test_a_full_disk_leaves_what_was_there(self):
+        self.write("x.json", b"before")
+        full = limited(resource.RLIMIT_FSIZE, 4096)
+        for outcome in self.writes("x.json", folder=self.folder, prepare=full):
+            self.refused(outcome, "x.json: cannot be written: File too large")
+            self.assertEqual((os.listdir(self.folder), self.read("x.json")),
+                             (["x.json"], b"before"))
+        self.refused(run(*SEARCH, prepare=limited(resource.RLIMIT_FSIZE, 65536)),
+                     "expected room for what a search has visited, found: File too large")
 
     def test_a_failure_that_cannot_be_kept_is_still_told(self):
         os.mkdir(self.path("kvproof-failure-1.jsonl"))  # even root cannot replace it by a file
