@@ -42,8 +42,9 @@ case $name in
   "${SILENT:-}") exit 0 ;;
 esac
 [ -z "${PAUSE:-}" ] || sleep "$PAUSE"
-[ -f "$SAMPLES/$name.json" ] || cat >"$SAMPLES/$name.json" <<END  # one without a figure
-{"schema": 1, "environment": {}, "results": [{"experiment": "$name", "parameters": {"case": "a"},
+[ "$name" = brand_new ] && shown=$name || shown=made_up_$name  # one without a figure
+[ -f "$SAMPLES/$name.json" ] || cat >"$SAMPLES/$name.json" <<END
+{"schema": 1, "environment": {}, "results": [{"experiment": "$shown", "parameters": {"case": "a"},
  "metrics": {"speed": {"value": 1, "unit": "m/s"}}}]}
 END
 cp "$SAMPLES/$name.json" "$json"
@@ -71,11 +72,16 @@ class RunTest(FolderTest):
     def setUp(self):
         super().setUp()
         self.samples, self.bin = self.make("samples"), self.make("bin")
-        sample_results.write_all(self.samples)
         for name in ("kvproof-study", "kvproof-bench", "kvproof-check", "kvproof-selftest"):
             os.chmod(self.write(f"bin/{name}", PROGRAM), 0o755)
         self.environment = {**os.environ, "KVPROOF_BIN": self.bin, "KVPROOF_PYTHON": sys.executable,
                             "SAMPLES": self.samples, "TMPDIR": self.folder}
+
+    def sample(self, *names):
+        """Programs copy these results, or all. Of others they make up one that no figure shows:
+        then the page is drawn soon, lacks figures, and the exit code is 1."""
+        sample_results.write_all(self.samples, set(sample_results.NAMES) - set(
+            names or sample_results.NAMES))
 
     def start(self, *arguments, stderr=subprocess.PIPE, reports=REPORTS, **environment):
         return subprocess.Popen(["sh", os.path.join(reports, "run.sh"), *arguments],
@@ -100,48 +106,85 @@ class RunTest(FolderTest):
         return read(self.path(folder, "report.html"))
 
     def test_measures_everything_and_ends_with_the_page(self):
-        code, out, said = self.run_sh("--thorough")
+        self.sample()
+        number = len(parts_of("default"))
+        code, out, said = self.run_sh()
         self.assertEqual((code, out), (0, "results/report.html\n"), said)
         self.assertEqual(sorted(os.listdir(self.path("results"))), sorted(
-            ["report.html", "run.json"] + [f"{name}.json" for name in NAMES]))
-        self.assertRegex(said, rf"{NUM_PARTS} parts, about \d+ s in all")
-        self.assertRegex(said, rf"1/{NUM_PARTS} live memory  \(\d+ s, about \d+ s left\)")
-        self.assertIn(f"\n{NUM_PARTS}/{NUM_PARTS} ", said)
+            ["report.html", "run.json"] + [f"{part.name}.json" for part in parts_of("default")]))
+        self.assertRegex(said, rf"{number} parts, about \d+ s in all")
+        self.assertRegex(said, rf"1/{number} live memory  \(\d+ s, about \d+ s left\)")
+        self.assertIn(f"\n{number}/{number} ", said)
         self.assertIn("\ndrawing the page  (", said)
         self.assertRegex(said, r"The report took \d+ s; at most \d+ MB of memory \(")
         self.assertRegex(self.page(), r"<td[^>]*>memory of one request</td>"
                          r"(<td[^>]*>[\d.]+</td>){2}"
                          r"<td[^>]*>[\d.]+\u202fMB</td>")
         self.assertFalse([n for n in os.listdir(self.folder) if n.startswith("kvproof-")])
+        first_look = [call for call in self.calls() if "=^movement" in call]
+        self.assertRegex(first_look[0], r"--min-seconds-per-case=0\.02 --fewest-rounds=5 --json=")
+        self.assertFalse('<article id="published' in self.page())
+        self.assertIn("<dt>looked</dt>", self.page())
 
-    def test_new_part_is_one_row_and_new_figure_one_module(self):
+    def test_longer_runs_look_longer_and_hunt_every_bug(self):
+        """Peers are measured where their download was agreed to."""
+        self.sample("mutant", "liar", "exhaustive", "check_law", "peers_kernels")
         reports = self.copied(shutil.ignore_patterns("gallery", "__pycache__"))
+        os.chmod(self.write("kvproof", PROGRAM), 0o755)
+        code, _, said = self.run_sh("--thorough", "--json=summary.json", reports=reports,
+                                    KVPROOF_YES="no")
+        self.assertEqual(code, 1, said)
+        self.assertIn("peers is left out: with --yes it", said)
+        summary = json.loads(self.content("summary.json"))
+        self.assertEqual((summary["passed"], summary["failed"], summary["skipped"]),
+                         (len(parts_of("thorough")), 0, 0))
+        self.assertGreater(summary["run_cpu_seconds"], 0)
+        before = len(self.calls())
+        code, _, said = self.run_sh("--full", reports=reports, KVPROOF_YES="yes")
+        self.assertEqual(code, 1, said)
+        self.assertEqual(self.calls()[-1],
+                         "kvproof bench --yes --peers --json=results/peers.json")
+        thorough, full = ([" ".join(call.split()[:-1]) for call in calls]
+                          for calls in (self.calls()[:before], self.calls()[before:]))
+        self.assertIn("kvproof-bench --filter=^movement", thorough)
+        for call in ("kvproof-selftest --mutants", "kvproof-selftest --liars",
+                     "kvproof-check --exhaustive", "kvproof-check",
+                     "kvproof-bench --filter=^movement --min-seconds-per-case=1"):
+            self.assertIn(call, full)
+        for key in ("kill-matrix", "liar-matrix", "exhaustive-search", "laws", "peers-kernels"):
+            self.assertTrue(f'<article id="{key}">' in self.page(), key)
+
+    def test_new_part_is_one_row_and_new_figure_one_module_of_an_installation(self):
+        """Only what is installed, in a folder that nobody may write to."""
+        self.sample()
+        reports = self.copied(lambda _, names: [
+            name for name in names if name in ("gallery", "__pycache__") or "." in name and not (
+                name.endswith(".py") or name == "run.sh" or name.startswith("page."))])
         self.write("reports/kvproof_report/figures/brand_new.py", NEW_FIGURE)
         parts = "reports/kvproof_report/common/parts.py"
         self.write(parts, self.content(parts).replace(
             b"PARTS = (\n", b'PARTS = (\n    study("brand_new", 1, 1),\n'))
+        folders = [folder for folder, _, _ in os.walk(reports)]
+        for folder in folders:
+            os.chmod(folder, 0o555)
         code, _, said = self.run_sh("--smoke", reports=reports)
+        for folder in folders:  # so that it can be removed
+            os.chmod(folder, 0o755)
         self.assertEqual(code, 0, said)
         self.assertIn("kvproof-study brand_new --smoke --json=", self.calls()[0])
         memory = self.page()[self.page().index('<section id="memory">'):
                              self.page().index('<section id="prefix-cache">')]
         self.assertTrue('<article id="brand-new">\n<h3>It is fast</h3>' in memory)
 
-    def test_results_of_other_verbs_that_lie_there_are_drawn_too(self):
-        self.make("results")
+    def test_options_reach_the_parts_that_know_them(self):
+        """And results of other verbs that lie there are drawn, too."""
+        self.sample()
+        self.make("my results")
         for sample, left in (("mutant", "mutants"), ("engine_law", "engines"),
                              ("engine_history", "history"), ("live_law", "live"),
                              ("live_history", "live_history"), ("peers_kernels", "peers")):
             shutil.copy(self.path("samples", f"{sample}.json"),
-                        self.path("results", f"{left}.json"))
-        code, _, said = self.run_sh("--smoke")
-        self.assertEqual(code, 0, said)
-        for key in ("kill-matrix", "engines", "engine-history", "laws", "live-history",
-                    "peers-kernels"):
-            self.assertTrue(f'<article id="{key}">' in self.page(), key)
-        self.assertTrue('<p id="exhaustive-search" class="absent">' in self.page())
-
-    def test_options_reach_the_parts_that_know_them(self):
+                        self.path("my results", f"{left}.json"))
         trace = self.write("some trace.jsonl", "")
         code, out, said = self.run_sh("--smoke", f"--trace={trace}", "--output=my results", "--png",
                                       "--json=/dev/stdout")
@@ -154,23 +197,24 @@ class RunTest(FolderTest):
             reads = call.split()[1] in [part.name for part in PARTS if part.traces]
             self.assertEqual(f"--trace={trace}" in call, reads, call)
             self.assertEqual("--workloads" in call, reads, call)
+        page = self.page("my results")
+        for key in ("kill-matrix", "engines", "engine-history", "laws", "live-history",
+                    "peers-kernels"):
+            self.assertTrue(f'<article id="{key}">' in page, key)
+        self.assertTrue('<p id="exhaustive-search" class="absent">' in page)
 
     def test_failing_part_is_explained_and_the_rest_is_drawn(self):
         self.make("results")
-        self.write("results/life_cycle.json", "of an earlier run")
-        code, out, said = self.run_sh(FAILING="life_cycle", SILENT="utilisation")
+        self.write("results/memory_of_models.json", "of an earlier run")
+        os.unlink(self.path("bin", "kvproof-bench"))
+        code, out, said = self.run_sh(FAILING="memory_of_models", SILENT="utilisation")
         self.assertEqual((code, out), (1, "results/report.html\n"), said)
-        why = "kvproof-bench ended with exit code 3: the <clock> stands still"
-        self.assertIn(f"kvproof report: life_cycle failed: {why}\n", said)
+        why = "kvproof-study ended with exit code 3: the <clock> stands still"
+        self.assertIn(f"kvproof report: memory_of_models failed: {why}\n", said)
         self.assertTrue(why.replace("<", "&lt;").replace(">", "&gt;") in self.page())
         self.assertTrue("kvproof-study ended with exit code 0" in self.page())
-        self.assertFalse(os.path.exists(self.path("results", "life_cycle.json")))
-
-    def test_program_that_is_not_built_is_named(self):
-        os.unlink(self.path("bin", "kvproof-bench"))
-        code, out, said = self.run_sh()
-        self.assertEqual((code, out), (1, "results/report.html\n"), said)
         self.assertTrue("not measured: kvproof-bench is not built" in self.page())
+        self.assertFalse(os.path.exists(self.path("results", "memory_of_models.json")))
 
     def begin(self, *arguments, **environment):
         """@return the process, which runs the part SLOW now"""
@@ -193,6 +237,7 @@ class RunTest(FolderTest):
                 for name in os.listdir(self.path(folder))}
 
     def test_folder_of_a_running_report_is_left_alone(self):
+        self.sample("life_cycle")
         running = self.begin("--smoke", "--output=o", SLOW=SLOW_PART)
         before = self.contents("o")
         for arguments in (["--smoke"], ["--smoke", "--resume"], [f"--compare={self.samples}"]):
@@ -219,6 +264,7 @@ class RunTest(FolderTest):
         self.assertFalse([n for n in os.listdir(self.folder) if n.startswith("kvproof-")])
 
     def test_signal_while_it_draws_leaves_nothing_unfinished(self):
+        self.sample()
         process = self.start("--smoke", "--output=o", "--png")
         while "drawing" not in process.stderr.readline():
             self.assertIsNone(process.poll())
@@ -242,7 +288,7 @@ class RunTest(FolderTest):
         self.write("o/prefix_hit_rate.json", '{"schema": 1, "envir')  # as after a power cut
         before = len(self.calls())
         code, out, said = self.run_sh("--smoke", "--output=o", "--resume")
-        self.assertEqual((code, out), (0, "o/report.html\n"), said)
+        self.assertEqual((code, out), (1, "o/report.html\n"), said)
         self.assertIn(f"{len(BEFORE_SLOW) - 1} of {NUM_PARTS} parts are there from before.\n", said)
         again = [call.split()[1] for call in self.calls()[before:]]
         self.assertEqual(again[:2], ["prefix_hit_rate", SLOW_PART])
@@ -265,44 +311,8 @@ class RunTest(FolderTest):
         self.assertEqual((code, out, said.count("\n")), (2, "", 1), said)
         self.assertIn("--resume needs the same build", said)
 
-    def test_full_run_looks_longer_and_hunts_every_bug(self):
-        code, out, said = self.run_sh("--full")
-        self.assertEqual((code, out), (0, "results/report.html\n"), said)
-        calls = [" ".join(call.split()[:-1]) for call in self.calls()]
-        for call in ("kvproof-selftest --mutants", "kvproof-selftest --liars",
-                     "kvproof-check --exhaustive", "kvproof-check",
-                     "kvproof-bench --filter=^movement --min-seconds-per-case=1"):
-            self.assertIn(call, calls)
-        for key in ("kill-matrix", "liar-matrix", "exhaustive-search", "laws"):
-            self.assertTrue(f'<article id="{key}">' in self.page(), key)
-
-    def test_thorough_run_looks_longer_than_a_first_look(self):
-        self.run_sh()
-        first_look = [call for call in self.calls() if "=^movement" in call]
-        self.assertRegex(first_look[0], r"--min-seconds-per-case=0\.02 --fewest-rounds=5 --json=")
-        self.assertFalse('<article id="published' in self.page())
-        self.assertIn("<dt>looked</dt>", self.page())
-        code, _, said = self.run_sh("--thorough", "--json=summary.json")
-        self.assertEqual(code, 0, said)
-        self.assertIn("kvproof-bench --filter=^movement",
-                      [" ".join(call.split()[:-1]) for call in self.calls()])
-        summary = json.loads(self.content("summary.json"))
-        self.assertEqual((summary["passed"], summary["failed"], summary["skipped"]),
-                         (len(parts_of("thorough")), 0, 0))
-        self.assertGreater(summary["run_cpu_seconds"], 0)
-
-    def test_peers_are_measured_where_their_download_was_agreed_to(self):
-        reports = self.copied(shutil.ignore_patterns("gallery", "__pycache__"))
-        os.chmod(self.write("kvproof", PROGRAM), 0o755)
-        for agreed in ("no", "yes"):
-            code, _, said = self.run_sh("--thorough", reports=reports, KVPROOF_YES=agreed)
-            self.assertEqual(code, 0, said)
-            self.assertEqual("peers is left out: with --yes it" in said, agreed == "no")
-            self.assertEqual('<article id="peers-kernels">' in self.page(), agreed == "yes")
-        self.assertEqual(self.calls()[-1],
-                         "kvproof bench --yes --peers --json=results/peers.json")
-
     def test_what_check_finds_is_drawn_and_is_the_exit_code(self):
+        self.sample()
         for found, expected, words in (("VIOLATED", 1, "not all of it holds"),
                                        ("VAGUE", 3, "cannot tell")):
             code, out, said = self.run_sh("--smoke", **{found: "check_law"})
@@ -330,6 +340,7 @@ class RunTest(FolderTest):
         self.assertFalse(os.path.exists(self.path("results")))
 
     def test_result_that_cannot_be_printed_is_an_error_of_one_line(self):
+        self.sample("life_cycle")
         why = "the standard output: cannot be written: No space left on device\n"
         for arguments, ends in ((["--help"], "kvproof report: " + why),
                                 ([f"--compare={self.samples}"], "compare: " + why),
@@ -340,21 +351,6 @@ class RunTest(FolderTest):
                                       stderr=subprocess.PIPE, check=False)
             self.assertEqual((done.returncode, done.stderr.splitlines(True)[-1]), (2, ends))
         self.assertIn("report.html", os.listdir(self.path("results")))
-
-    def test_works_from_an_installation(self):
-        """Only what is installed, in a folder that nobody may write to."""
-        installed = self.copied(lambda _, names: [
-            name for name in names if name in ("gallery", "__pycache__") or "." in name and not (
-                name.endswith(".py") or name == "run.sh" or name.startswith("page."))])
-        folders = [folder for folder, _, _ in os.walk(installed)]
-        for folder in folders:
-            os.chmod(folder, 0o555)
-        done = subprocess.run(["sh", os.path.join(installed, "run.sh"), "--output=out"],
-                              cwd=self.folder, env=self.environment, capture_output=True,
-                              text=True, check=False)
-        for folder in folders:  # so that it can be removed
-            os.chmod(folder, 0o755)
-        self.assertEqual((done.returncode, done.stdout), (0, "out/report.html\n"), done.stderr)
 
     def test_terminal_gets_a_bar_with_an_estimate(self):
         try:
@@ -374,6 +370,6 @@ class RunTest(FolderTest):
             said += chunk
         os.close(ours)
         out, _ = process.communicate(timeout=3600)
-        self.assertEqual((process.returncode, out), (0, "results/report.html\n"))
+        self.assertEqual((process.returncode, out), (1, "results/report.html\n"))
         self.assertRegex(said.decode(), rf"\[#+ +\] \d+/{NUM_PARTS} pool operation  "
                          r"\(\d+ s, about \d+ s left")
