@@ -53,7 +53,7 @@ from kvproof_report.common import parts
 ROOT = Path(__file__).resolve().parents[1]
 GALLERY = ROOT / "reports" / "gallery" / "amd-epyc-zen3-2cpu"
 SECONDS = 3600   # a hang, of a command which is not LONG
-UNDER_WAY = 10   # [s] after which one of LONG is ended
+UNDER_WAY = 3    # [s] after which one of LONG is ended
 
 # What takes minutes.
 LONG = re.compile(
