@@ -21,6 +21,8 @@ for candidate in nvdisasm "$(dirname "$nvcc")/nvdisasm"; do
   [ -n "$disassembler" ] || ! command -v "$candidate" >/dev/null 2>&1 || disassembler=$candidate
 done
 [ -n "$disassembler" ] || echo "no nvdisasm, so nobody looks at the machine's code"
+# The compiler of the device says it; for one architecture the host's side is compiled, too.
+case $architecture in 80) kind=-c made=o ;; *) kind=-cubin made=cubin ;; esac
 mkdir -p "$work"
 rm -f "$work"/*.ptx "$work"/*.log "$work"/*.sass
 for source do
@@ -28,7 +30,8 @@ for source do
   mkdir -p "$work/$name"
   if ! "$nvcc" -std=c++20 -O3 -I "$root" -gencode \
     "arch=compute_$architecture,code=sm_$architecture" -Xptxas -v --keep \
-    --keep-dir "$work/$name" -c "$source" -o "$work/$name.o" >"$work/$name.log" 2>&1; then
+    --keep-dir "$work/$name" "$kind" "$source" -o "$work/$name/$name.$made" >"$work/$name.log" 2>&1
+  then
     cat "$work/$name.log"
     echo "$source does not compile for sm_$architecture"
     exit 1
