@@ -39,7 +39,7 @@ lay_yardstick "$work/times" sleep 0.3 2>/dev/null && fails "a command that fails
 echo "$yardsticks" | awk '{ exit !(NF == 1 && $1 > 0.01 && $1 < 60) }' ||
   fails "CPU time is counted, of what was started: $yardsticks"
 # The document of the project has all four.
-for command in ".ci/bare report" ".ci/bare test" ".ci/run test" ".ci/run test --full"; do
+for command in ".ci/bare report" ".ci/bare test" ".ci/run test" ".ci/run test --rest"; do
   [ -n "$(stated "$command" "$project/CONTRIBUTING.md")" ] || fails "nothing is stated: $command"
 done
 [ "$failures" = 0 ]

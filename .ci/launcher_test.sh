@@ -98,6 +98,7 @@ try "test --json=summary.json" 0 "last:2 passed, 0 failed, 1 skipped" "log:--tar
  .run_seconds.: [0-9]*, .run_cpu_seconds.: [0-9]*, .passed.: 2, .failed.: 0, .skipped.: 1}' \
  tree/summary.json"
 try "test --full" 0 "log:--target all" "no:quick" "no:configuring"
+try "test --rest" 0 "log:--target all" "log:--label-regex ^full" "no:quick" "no:configuring"
 try "test --non-unity" 0 "log:cmake --preset non-unity"
 echo CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere >"$work/tree/build/release/CMakeCache.txt"
 try test 0 "log:cmake --fresh --preset release"

@@ -34,10 +34,10 @@ say() {
     sub(/^skipped: /, "") { reasons[$0]++ }
     END { for (r in reasons) printf "  %d skipped: %s\n", reasons[r], r }' "$last" | sort
   [ ! -r "$last" ] || awk '/^fibers: / { print; exit }' "$last"  # ucontext makes tests slow
-  [ "$tier" = full ] || cat <<'END'
-This was the quick tier. Left out: the kernels and the concurrent pool under sanitizers, headers
-compiled alone, studies, benchmarks and gates, report runs, the launcher, installation, a consumer
-and nvcc. With them: ./kvproof test --full
+  [ "$tier" != quick ] || cat <<'END'
+This was the quick tier. Left out: bugs seeded into kernels, the kernels and the concurrent pool
+under sanitizers, headers compiled alone, studies, benchmarks and gates, report runs, the launcher,
+installation, a consumer and nvcc. With them: ./kvproof test --full
 END
   echo "$counts"
 }
