@@ -20,7 +20,7 @@ namespace {
 using kernels::AttentionShape;
 using kernels::ElementType;
 
-constexpr int kRounds = 60;  // of a decode, a prefill and a latent case
+constexpr int kRounds = 20;  // of a decode, a prefill and a latent case
 constexpr int kMostSize = 16;
 
 void expect(const Finding& finding) { EXPECT_FALSE(finding) << *finding; }
