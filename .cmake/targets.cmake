@@ -26,10 +26,14 @@ endfunction()
 
 # kvproof_verb(<verb>_main.cpp [LIBS <target>...])
 # The program behind `kvproof <verb>`: bin/kvproof-<verb> in the build, libexec/kvproof installed.
+# Nothing is timed in a program, but for the suites of kvproof-bench.
 function(kvproof_verb main)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBS")
   string(REPLACE _main.cpp "" verb ${main})
   add_executable(kvproof-${verb} ${main})
+  if(NOT verb STREQUAL bench)
+    target_compile_options(kvproof-${verb} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
   target_link_libraries(kvproof-${verb} PRIVATE kvproof_warnings ${arg_LIBS} kvproof_bench_support)
   add_dependencies(kvproof_verbs kvproof-${verb})
   # The launcher looks there.
@@ -39,26 +43,28 @@ endfunction()
 # What most sources include, parsed once. Whether a header includes what it needs is checked apart.
 set(KVPROOF_COMMON_HEADERS <algorithm> <cstdint> <functional> <map> <memory> <optional> <ranges>
                            <span> <string> <variant> <vector>)
-function(kvproof_test_headers)
-  if(TARGET kvproof_test_headers)
+function(kvproof_test_headers name level)
+  if(TARGET ${name})
     return()
   endif()
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/test_headers.cpp CONTENT "")
-  add_library(kvproof_test_headers OBJECT ${PROJECT_BINARY_DIR}/test_headers.cpp)
-  target_compile_options(kvproof_test_headers PRIVATE $<$<CONFIG:Release>:-O1>)
-  target_link_libraries(kvproof_test_headers PRIVATE kvproof_warnings GTest::gtest)
-  target_precompile_headers(kvproof_test_headers PRIVATE <gtest/gtest.h> ${KVPROOF_COMMON_HEADERS})
+  add_library(${name} OBJECT ${PROJECT_BINARY_DIR}/test_headers.cpp)
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:${level}>)
+  target_link_libraries(${name} PRIVATE kvproof_warnings GTest::gtest)
+  target_precompile_headers(${name} PRIVATE <gtest/gtest.h> ${KVPROOF_COMMON_HEADERS})
 endfunction()
 
 # A hang is a failure, slowness is not: no test takes so long where five processes share its core.
 set(KVPROOF_TEST_TIMEOUT 7200)
 
-# kvproof_test(<name> SOURCES <file>... [LIBS <target>...] [NEEDS <target>...] [FULL])
+# kvproof_test(<name> SOURCES <file>... [LIBS <target>...] [NEEDS <target>...] [FULL] [OPTIMIZED])
 # A GoogleTest program tests/<name>. Each of its cases is one ctest entry <name>.<suite>.<case>, so
 # a skipped case is counted as skipped. Its sources are one unit with KVPROOF_UNITY. FULL leaves it
-# to the full tier; otherwise the quick tier runs it, too. NEEDS are programs that it starts.
+# to the full tier; otherwise the quick tier runs it, too. NEEDS are programs that it starts. A test
+# drives libraries that are optimised as released; its own code only has to build quickly, unless it
+# is OPTIMIZED, because it computes for seconds.
 function(kvproof_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "FULL" "" "SOURCES;LIBS;NEEDS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "FULL;OPTIMIZED" "" "SOURCES;LIBS;NEEDS")
   if(NOT arg_SOURCES)
     message(FATAL_ERROR "kvproof_test(${name}): SOURCES is missing")
   endif()
@@ -67,16 +73,19 @@ function(kvproof_test name)
                         UNITY_BUILD ${KVPROOF_UNITY} UNITY_BUILD_BATCH_SIZE 0)
   target_compile_definitions(${name} PRIVATE KVPROOF_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                              KVPROOF_BINARY_DIR="${PROJECT_BINARY_DIR}")
-  # A test drives libraries that are optimised as released; its own code only has to build quickly.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  set(level -O0)
+  if(arg_OPTIMIZED)
+    set(level -O1)
+  endif()
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:${level}>)
   target_link_libraries(${name} PRIVATE kvproof_warnings ${arg_LIBS} GTest::gtest
                         GTest::gtest_main)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
     # Out of a precompiled header g++ 12 warns of its own std::string as if it were ours.
     target_compile_options(${name} PRIVATE -Wno-stringop-overflow)
   endif()
-  kvproof_test_headers()
-  target_precompile_headers(${name} REUSE_FROM kvproof_test_headers)
+  kvproof_test_headers(kvproof_test_headers${level} ${level})
+  target_precompile_headers(${name} REUSE_FROM kvproof_test_headers${level})
   if(arg_NEEDS)
     add_dependencies(${name} ${arg_NEEDS})
   endif()

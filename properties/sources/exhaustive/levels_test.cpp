@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A search on disk finds what one in memory finds, and one that loses a state says so. Built twice:
-// with the spaces that are searched in seconds for the quick tier, with the largest for the full.
+// A search on disk finds what one in memory finds, in spaces that are searched in seconds and in a
+// larger one than memory holds, and one that loses a state says so.
 #include "properties/sources/exhaustive/levels.h"
 
 #include <gtest/gtest.h>
@@ -57,8 +57,8 @@ class Graph {
     if (state == next_.size()) {
       std::vector<Fingerprint>& next = next_.emplace_back();
       walker_.go(path);
-      const bool as_said = KVPROOF_LARGER_SPACES || reached_.insert(walker_.fingerprint());
-      EXPECT_TRUE(as_said) << "the path leads to a state that was there before";
+      EXPECT_TRUE(reached_.insert(walker_.fingerprint()))
+          << "the path leads to a state that was there before";
       walker_.expand([&](const Edge& edge) { next.push_back(edge.fingerprint); });
     }
     std::uint8_t choice = 0;
@@ -98,19 +98,10 @@ TEST_P(Spaces, FiguresAreTheSameInMemoryAsFingerprintsAndOnDisk) {
             << " bytes on disk beyond 16 MiB\n";
 }
 
-std::vector<const Space*> chosen_spaces() {
-  std::vector<const Space*> out;
-  for (const Space& space : kSpaces) {
-    const bool quick = space.name == "lone" || space.name == "drafts" || space.name == "retention";
-    if (KVPROOF_LARGER_SPACES ? space.name == "full_roomy" : quick) out.push_back(&space);
-  }
-  return out;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, Spaces, testing::ValuesIn(chosen_spaces()),
+INSTANTIATE_TEST_SUITE_P(All, Spaces,
+                         testing::Values(find_space("lone"), find_space("drafts"),
+                                         find_space("retention"), find_space("full_roomy")),
                          [](const auto& row) { return std::string(row.param->name); });
-
-#if !KVPROOF_LARGER_SPACES
 
 /// Forgets a run whenever there are two: of visited states, or of what was met in a level.
 template <bool kOfVisited>
@@ -162,8 +153,6 @@ TEST(Search, AViolationOnDiskHasTheSameTrace) {
   EXPECT_EQ(memory.failure->trace, disk.failure->trace);
   EXPECT_GT(disk.disk_bytes, 0U);
 }
-
-#endif
 
 }  // namespace
 }  // namespace kvproof::properties::exhaustive
