@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs this build below WORK and has the consumer use it in each way that a project can.
-#   cmake -DSOURCE= -DBUILD= -DWORK= -DGENERATOR= -DCOMPILER= -DTYPE= -DSANITIZE= -P run.cmake
+#   cmake -DSOURCE= -DBUILD= -DWORK= -DGENERATOR= -DCOMPILER= -DSANITIZE= -P run.cmake
 cmake_minimum_required(VERSION 3.25)
 
 function(run what)
@@ -36,7 +36,7 @@ if(SANITIZE)
 endif()
 set(consumer ${SOURCE}/.ci/consumer)
 set(configure ${CMAKE_COMMAND} -G ${GENERATOR} -S ${consumer} -DCMAKE_CXX_COMPILER=${COMPILER}
-    -DCMAKE_BUILD_TYPE=${TYPE} "-DCMAKE_CXX_FLAGS=${flags}" -DCMAKE_PREFIX_PATH=${prefix})
+    -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_CXX_FLAGS=${flags}" -DCMAKE_PREFIX_PATH=${prefix})
 
 # The headers that lie outside of detail/ are those of main.cpp. The others are each included by a
 # header. That each compiles alone is a target of the build.
@@ -76,8 +76,9 @@ run("find_package: run" ${WORK}/package/consumer)
 set(expected "${output}")
 
 run("add_subdirectory: configure" ${configure} -B ${WORK}/subdirectory -DKVPROOF_SOURCE=${SOURCE}
-    -DCMAKE_BUILD_TYPE=Debug -DKVPROOF_UNITY=ON)
-run("add_subdirectory: build" ${CMAKE_COMMAND} --build ${WORK}/subdirectory --parallel 2)
+    -DKVPROOF_UNITY=ON)
+run("add_subdirectory: build" ${CMAKE_COMMAND} --build ${WORK}/subdirectory --parallel 2
+    --target consumer)
 run("add_subdirectory: run" ${WORK}/subdirectory/consumer)
 if(NOT output STREQUAL expected)
   message(FATAL_ERROR "the two ways answer differently:\n${expected}\n${output}")
