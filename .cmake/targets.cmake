@@ -62,7 +62,8 @@ set(KVPROOF_TEST_TIMEOUT 7200)
 # a skipped case is counted as skipped. Its sources are one unit with KVPROOF_UNITY. FULL leaves it
 # to the full tier; otherwise the quick tier runs it, too. NEEDS are programs that it starts. A test
 # drives libraries that are optimised as released; its own code only has to build quickly, unless it
-# is OPTIMIZED, because it computes for seconds.
+# is OPTIMIZED, because it computes for seconds: of a template that both instantiate, the linker
+# takes the test's.
 function(kvproof_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "FULL;OPTIMIZED" "" "SOURCES;LIBS;NEEDS")
   if(NOT arg_SOURCES)
