@@ -119,7 +119,8 @@ fs::path build_revision(const Checkout& checkout, const std::string& commit,
                                         build.string(),
                                         "-DKVPROOF_TREE=" + tree.string(),
                                         "-DKVPROOF_ADAPTER=" + adapter.string(),
-                                        "-DKVPROOF_DIGEST=" + digest};
+                                        "-DKVPROOF_DIGEST=" + digest,
+                                        "-DKVPROOF_UNITY=ON"};  // the allocator never is a unit
   const auto cache = read_cache(checkout.build);
   if (const auto at = cache.find("CMAKE_GENERATOR"); at != cache.end()) {
     configure.insert(configure.end(), {"-G", at->second});
