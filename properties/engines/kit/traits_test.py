@@ -21,7 +21,7 @@ NOT_WORDED = ("lookup=within_allocate", "granularity=token", "granularity=partia
 
 def check(program, folder, *words):
     command = " ".join(["python3", "-B", os.path.join(HERE, "trait_engine.py"), *words])
-    done = subprocess.run([program, f"--subject-command={command}", "--operations=1500",
+    done = subprocess.run([program, f"--subject-command={command}", "--operations=500",
                            "--findings=3"],
                           cwd=folder, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
