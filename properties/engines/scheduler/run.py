@@ -65,7 +65,7 @@ class Driver:
         try:
             return self.judged(case, seed, steps, copy, keep, asserts) | out
         except (Unjudged, OSError) as error:
-            self.unjudged.append(out | {"copy": pathlib.Path(copy[0]).name, "why": str(error)})
+            self.unjudged.append(out | {"copy": name_of(copy), "why": str(error)})
             return out | {"steps": 0, "requests": 0, "evaluated": {}, "findings": [],
                           "why": str(error)}
 
@@ -83,7 +83,7 @@ class Driver:
                           result=verdict).rows()
                 (run,) = results.of(rows, "live_run")
             except (Unjudged, OSError, ValueError) as error:
-                kept = keep or self.kept(case, seed, pathlib.Path(copy[0]).name)
+                kept = keep or self.kept(case, seed, name_of(copy))
                 if not keep:
                     shutil.copyfile(path, kept)
                 raise Unjudged(str(error).replace(path, os.path.relpath(kept))) from None
@@ -96,6 +96,10 @@ class Driver:
     def kept(self, case, seed, *words):
         """@return where the recording of a run is kept"""
         return os.path.join(self.folder, "-".join([case, str(seed), *words]) + ".jsonl")
+
+
+def name_of(copy):
+    return "vllm" if copy == (str(HERE),) else pathlib.Path(copy[0]).name
 
 
 def do(folder, allowed, *command, **more):
@@ -251,7 +255,7 @@ def findings_of(campaign):
     whose = {f"fault-{n}": f"where {fault.what}: " for n, fault in enumerate(seeded.FAULTS)}
     for run in sorted(campaign.driver.unjudged,
                       key=lambda run: (run["case"], run["seed"], run["copy"])):
-        again = {} if run["copy"] == HERE.name else {  # with all others
+        again = {} if run["copy"] == name_of((str(HERE),)) else {  # with all others
             "repeat": f"{CALLED} live {shlex.join(sys.argv[1:])}"}
         out.append(row("live_unjudged", run, "cannot_tell", whose.get(run["copy"], "") + run["why"],
                        {}, copy=run["copy"], **again))
