@@ -47,57 +47,31 @@ def recorded(operation, answer):
     return operation | ({"events": answer["events"]} if answer.get("events") else {})
 
 
-class Recorder:
-    """Asks a program, and keeps the lines of the recording."""
-
-    def __init__(self, name, command):
-        self.name, self.lines = name, []
-        self.subject = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.subject.stdin.close()
-        self.subject.wait()
-
-    def ask(self, said):
-        """@return the answer to a header, or to an operation, which is kept with it"""
-        print(json.dumps(said), file=self.subject.stdin, flush=True)
-        answer = json.loads(self.subject.stdout.readline())
-        if "op" not in said and answer.get("unsupported"):
-            raise ValueError(answer.get("reason", "the header is not supported"))
-        self.keep(recorded(said, answer) if "op" in said else said | {"recorded_from": self.name})
-        return answer
-
-    def keep(self, said):
-        self.lines.append(json.dumps(said, separators=(",", ":")) + "\n")
-
-
 def record(lines, name, command):
     """The lines of the recording."""
-    with Recorder(name, command) as recorder:
-        for line in lines:
-            said = json.loads(line)
-            said = {key: said[key] for key in said if key not in ("out", "events", "state")}
-            (recorder.keep if said.get("op") == "end" else recorder.ask)(said)
-    return recorder.lines
-
-
-def arguments(least, usage):
-    """The command line; without `least` arguments the usage is said instead (exit 2)."""
-    if "--help" in sys.argv[1:least + 1]:
-        print(usage)
-        sys.exit(0)
-    if len(sys.argv) <= least:
-        print(usage, file=sys.stderr)
-        sys.exit(2)
-    return sys.argv[1:]
+    out = []
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          text=True) as subject:
+        for line in map(json.loads, lines):
+            said = {key: line[key] for key in line if key not in ("out", "events", "state")}
+            if said.get("op") != "end":
+                print(json.dumps(said), file=subject.stdin, flush=True)
+                answer = json.loads(subject.stdout.readline())
+                if "op" in said:
+                    said = recorded(said, answer)
+                elif answer.get("unsupported"):
+                    raise ValueError(answer.get("reason", "the header is not supported"))
+                else:
+                    said["recorded_from"] = name
+            out.append(json.dumps(said, separators=(",", ":")) + "\n")
+    return out
 
 
 def main():
-    path, name, *command = arguments(3, __doc__)
+    if "--help" in sys.argv[1:4] or len(sys.argv) <= 3:
+        print(__doc__, file=sys.stdout if "--help" in sys.argv else sys.stderr)
+        sys.exit(0 if "--help" in sys.argv else 2)
+    path, name, *command = sys.argv[1:]
     sys.stdout.writelines(record(read(path), name, command))
 
 

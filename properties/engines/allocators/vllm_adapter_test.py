@@ -13,7 +13,6 @@ import subprocess
 import sys
 
 from record import REPLAY, read, record
-from record_runs import CHECKPOINTS, FULL, FULL2, STATES, Family, Request, Split, draft
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 VECTORS = os.path.join(HERE, "..", "..", "sources", "traces", "vectors")
@@ -35,12 +34,6 @@ def lines(*operations):
     return [json.dumps(line) + "\n" for line in every]
 
 
-def every_script_compiles():
-    for path in glob.glob(os.path.join(HERE, "*.py")):
-        with open(path, encoding="utf-8") as script:
-            compile(script.read(), path, "exec")
-
-
 def the_recorder_writes_what_is_answered():
     fake = [sys.executable, "-c", FAKE]
     asked = lines({"op": "append", "req": "a", "tokens": [1], "out": 5, "state": {}},
@@ -59,30 +52,6 @@ def the_recorder_writes_what_is_answered():
     raise AssertionError("an operation that is not supported was recorded")
 
 
-def chunks(groups, prompt, unit=4, junction=0, budget=24):
-    """Of a prefill, as the scheduler of the recordings splits it."""
-    config = {"groups": groups, "enable_caching": True, "hash_block_size": unit,
-              "scheduler_block_size": 4}
-    split = Split(Family("", "", groups, (), budget=budget, unit=unit), config)
-    request, start, out = Request("r", [0] * prompt, {}, 1), 0, []
-    request.junction = junction
-    while start < prompt:
-        out.append(split.tokens(request, start, min(prompt - start, budget)))
-        start += out[-1]
-    return out
-
-
-def prefills_stop_where_states_are_kept():
-    for groups, prompt, named, expected in (
-            ([FULL, STATES], 18, {}, [16, 2]), ([FULL, STATES], 18, {"junction": 8}, [8, 8, 2]),
-            ([FULL, STATES], 18, {"budget": 7}, [4, 4, 4, 4, 2]),
-            (draft(FULL, STATES), 18, {}, [12, 6]), ([FULL, CHECKPOINTS], 18, {}, [18]),
-            ([FULL2, STATES], 7, {"unit": 2}, [4, 2, 1]),
-            ([FULL2, CHECKPOINTS], 19, {"unit": 2}, [19])):
-        found = chunks(groups, prompt, **named)
-        assert found == expected, (prompt, named, found, expected)
-
-
 def installed_version(python):
     """That of vLLM; None where there is none."""
     ask = "from importlib.metadata import version; print(version('vllm'))"
@@ -91,9 +60,7 @@ def installed_version(python):
 
 
 def main():
-    every_script_compiles()
     the_recorder_writes_what_is_answered()
-    prefills_stop_where_states_are_kept()
     python = os.environ.get("KVPROOF_VLLM_PYTHON") or sys.executable
     version = installed_version(python)
     if version is None:

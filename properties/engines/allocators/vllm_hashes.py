@@ -5,9 +5,6 @@
 It answers the line {} with its release, or with the reason why it has no such hashes.
 """
 
-import __future__
-import ast
-import bisect
 import json
 import os
 import sys
@@ -15,16 +12,6 @@ from importlib.metadata import PackageNotFoundError, distribution
 from types import SimpleNamespace
 
 from kvproof import without_torch
-
-
-def function_of(path, name):
-    """A function of a file whose imports are not all installed."""
-    with open(path, encoding="utf-8") as source:
-        tree = ast.parse(source.read())
-    body = [node for node in tree.body if getattr(node, "name", None) == name]
-    names = {"bisect": bisect}
-    exec(compile(ast.Module(body, []), path, "exec", __future__.annotations.compiler_flag), names)
-    return names[name]
 
 
 def hashes(o):
@@ -60,8 +47,6 @@ def release():
     from vllm.v1.core import kv_cache_utils
     if not hasattr(kv_cache_utils, "generate_lookahead_block_hash_extra_keys"):
         return f"vLLM {vllm.version} has other keys than 0.33"
-    kv_cache_utils.get_mm_features_in_window = function_of(
-        vllm.locate_file("vllm/multimodal/utils.py"), "get_mm_features_in_window")
     return {"vllm": vllm.version}
 
 
