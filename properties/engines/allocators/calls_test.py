@@ -16,14 +16,13 @@ import sys
 import tempfile
 from importlib import metadata
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-VECTORS = os.path.join(HERE, "..", "..", "sources", "traces", "vectors")
+from record import of_installed, read
+
 UNSEEN = {"take", "touch", "release", "common_prefix"}  # asked of the pool, or not recorded
 
 
 def traces(path):
     """@return the traces of a recording, each as a list of lines"""
-    from record import read
     out = []
     for line in map(json.loads, read(path)):
         if "kvproof_trace" in line:
@@ -49,7 +48,6 @@ def repeat(path):
 
 def engine_calls():
     """A free that a step defers, a call that raises, and what the format has no words for."""
-    import vllm_manager
     from vllm_adapter import VllmV1
     config = {"num_blocks": 9, "enable_caching": True, "max_model_len": 64, "hash_block_size": 4,
               "groups": [{"kind": "full", "block_size": 4}]}
@@ -107,10 +105,8 @@ def replay(program, *words):
 def main():
     program = sys.argv[1]
     python = os.environ.get("KVPROOF_VLLM_PYTHON") or sys.executable
-    ask = "from importlib.metadata import version; print(version('vllm'))"
-    found = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=False)
-    path = os.path.join(VECTORS, f"recorded-vllm-{found.stdout.strip()}.jsonl.gz")
-    if not os.path.exists(path):
+    _, path = of_installed(python)
+    if not path:
         print(f"skipped: {python} has no vLLM that is recorded")
         return 77
     for detail, laws in (("own", 11), ("full/7", 11), ("full", 30)):

@@ -18,8 +18,10 @@ import sys
 import tempfile
 
 POOL = ("free", "keys", "usage", "queue", "ref", "cached")
-REPLAY = os.path.join(os.environ.get("KVPROOF_BIN") or pathlib.Path(__file__).resolve().parents[3]
-                      / "build" / "release" / "bin", "kvproof-replay")
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+VECTORS = ROOT / "properties" / "sources" / "traces" / "vectors"
+REPLAY = os.path.join(os.environ.get("KVPROOF_BIN") or ROOT / "build" / "release" / "bin",
+                      "kvproof-replay")
 
 
 def read(path):
@@ -32,6 +34,15 @@ def read(path):
         subprocess.run([REPLAY, f"--unpack={unpacked}", path], check=True, capture_output=True)
         return [line for file in sorted(pathlib.Path(unpacked).rglob("*.jsonl"))
                 for line in read(str(file))]
+
+
+def of_installed(python):
+    """@return the release of vLLM that an interpreter has, and the recording of it: a file or a
+    folder; empty where there is none"""
+    ask = "from importlib.metadata import version; print(version('vllm'))"
+    said = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=False)
+    release = said.stdout.strip()
+    return release, next(map(str, VECTORS.glob(f"recorded-vllm-{release}*")), "") if release else ""
 
 
 def recorded(operation, answer):

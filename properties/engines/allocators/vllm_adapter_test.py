@@ -6,16 +6,13 @@ KVPROOF_VLLM_PYTHON names the interpreter that has it; default: this one. Exits 
 where there is no vLLM, or one of another release. What needs none is tested before that.
 """
 
-import glob
 import json
 import os
-import subprocess
 import sys
 
-from record import REPLAY, read, record
+from record import REPLAY, of_installed, read, record
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-VECTORS = os.path.join(HERE, "..", "..", "sources", "traces", "vectors")
 HEADER = {"kvproof_trace": 1, "recorded_from": "nobody", "config": {"groups": []}}
 FAKE = """
 import json, sys
@@ -52,22 +49,14 @@ def the_recorder_writes_what_is_answered():
     raise AssertionError("an operation that is not supported was recorded")
 
 
-def installed_version(python):
-    """That of vLLM; None where there is none."""
-    ask = "from importlib.metadata import version; print(version('vllm'))"
-    answer = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=False)
-    return answer.stdout.strip() or None
-
-
 def main():
     the_recorder_writes_what_is_answered()
     python = os.environ.get("KVPROOF_VLLM_PYTHON") or sys.executable
-    version = installed_version(python)
-    if version is None:
+    version, path = of_installed(python)
+    if not version:
         print(f"skipped: {python} has no vLLM (KVPROOF_VLLM_PYTHON names one that has)")
         return 77
-    path = next(iter(glob.glob(os.path.join(VECTORS, f"recorded-vllm-{version}*"))), None)
-    if path is None or os.path.isdir(path) and not os.path.exists(REPLAY):
+    if not path or os.path.isdir(path) and not os.path.exists(REPLAY):
         print(f"skipped: vLLM {version} is installed; " + (
             f"there is no {REPLAY}" if path else "nothing of it is recorded"))
         return 77

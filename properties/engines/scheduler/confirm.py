@@ -9,7 +9,7 @@ No law and no judge takes part: each function makes the calls, and asserts what 
 
 import sys
 
-import stand_in
+import vllm_modules
 import world
 
 BLOCK = 4
@@ -303,7 +303,7 @@ FINDINGS = (withdrawn_grant, failed_load_kept, failed_load_kept_by_fail, failed_
 
 
 if __name__ == "__main__":
-    stand_in.install()
+    vllm_modules.install()
     for finding in FINDINGS:
         if not sys.argv[1:] or finding.__name__ in sys.argv[1:]:
             print(f"{finding.__name__}: {finding()}")

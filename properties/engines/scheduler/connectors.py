@@ -6,7 +6,7 @@ import math
 from types import SimpleNamespace
 
 import offloading
-import stand_in
+import vllm_modules
 from transfers import Worker
 
 from vllm.distributed.kv_transfer.kv_connector.v1 import base, multi_connector
@@ -208,9 +208,10 @@ WORKERS = {"generic": GenericWorker, "simple": SimpleWorker}
 def workers(run):
     """@return what moves the transfers of a run; None without a connector"""
     Generic.run = run
-    stand_in.Factory.known = {"generic": Generic, "simple": simple.SimpleCPUOffloadConnector,
-                              "offload": offloading_connector.OffloadingConnector,
-                              "multi": multi_connector.MultiConnector}
+    vllm_modules.Factory.known = {
+        "generic": Generic, "simple": simple.SimpleCPUOffloadConnector,
+        "offload": offloading_connector.OffloadingConnector,
+        "multi": multi_connector.MultiConnector}
     kinds = WORKERS | {"offload": offloading.OffloadWorker}
     offloading.Storage.run = run
     made = [kinds[name](run) for name in run.options.connector.split()]

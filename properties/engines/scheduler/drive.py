@@ -16,7 +16,7 @@ import sys
 import traceback
 from collections import deque
 
-import stand_in
+import vllm_modules
 import world
 from worker import END, Desync, Worker
 
@@ -75,7 +75,7 @@ class Run:
         self.hasher = kv_cache_utils.get_request_block_hasher(options.block_size, sha256)
         self.worker, self.transfers = Worker(options, self.draw), connectors.workers(self)
         kind = AsyncScheduler if options.asynchronous else Scheduler
-        grammar = stand_in.Said(accept_tokens=lambda *_: True, validate_tokens=lambda _, t: t)
+        grammar = vllm_modules.Said(accept_tokens=lambda *_: True, validate_tokens=lambda _, t: t)
         self.engine = kind(world.config(options), world.layout(options), grammar,
                            options.block_size, options.block_size, mm_registry=None)
         self.pools = [self.engine.kv_cache_manager.block_pool]
@@ -383,7 +383,7 @@ def main():
     parser.add_argument("--case", choices=[each.name for each in world.CASES], default="sync")
     parser.add_argument("--output", default="-")
     told = parser.parse_args()
-    stand_in.install()
+    vllm_modules.install()
     case = next(each for each in world.CASES if each.name == told.case)
     with open(sys.stdout.fileno() if told.output == "-" else told.output, "w",
               encoding="utf-8") as file:

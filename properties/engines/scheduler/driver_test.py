@@ -96,8 +96,8 @@ if __name__ == "__main__":
         print(f"skipped: vLLM 0.33.0 is not installed here ({found})")
         sys.exit(77)
     import drive
-    import stand_in
+    import vllm_modules
     import world
-    stand_in.install()
+    vllm_modules.install()
     check_process()
     print(f"{len(world.CASES)} configurations, {sum(map(check, world.CASES))} lines")
