@@ -59,23 +59,24 @@ def recorded(operation, answer):
 
 
 def record(lines, name, command):
-    """The lines of the recording."""
-    out = []
+    """The lines of the recording. Those of a check have no ends of traces."""
+    traces = []
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           text=True) as subject:
         for line in map(json.loads, lines):
+            if line.get("op") == "end":
+                continue
             said = {key: line[key] for key in line if key not in ("out", "events", "state")}
-            if said.get("op") != "end":
-                print(json.dumps(said), file=subject.stdin, flush=True)
-                answer = json.loads(subject.stdout.readline())
-                if "op" in said:
-                    said = recorded(said, answer)
-                elif answer.get("unsupported"):
-                    raise ValueError(answer.get("reason", "the header is not supported"))
-                else:
-                    said["recorded_from"] = name
-            out.append(json.dumps(said, separators=(",", ":")) + "\n")
-    return out
+            print(json.dumps(said), file=subject.stdin, flush=True)
+            answer = json.loads(subject.stdout.readline())
+            if "op" in said:
+                traces[-1].append(recorded(said, answer))
+            elif answer.get("unsupported"):
+                raise ValueError(answer.get("reason", "the header is not supported"))
+            else:
+                traces.append([said | {"recorded_from": name}])
+    ended = [[*trace, {"op": "end", "ops": len(trace) - 1}] for trace in traces]
+    return [json.dumps(said, separators=(",", ":")) + "\n" for trace in ended for said in trace]
 
 
 def main():

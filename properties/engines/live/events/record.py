@@ -11,10 +11,8 @@ import subprocess
 import sys
 
 folder, command = sys.argv[1:]
-operations = None  # of the trace that is being written
-with open(os.path.join(folder, f"{os.getpid()}.jsonl"), "w", encoding="utf-8") as file, \
-        subprocess.Popen(["sh", "-c", command], stdin=subprocess.PIPE,
-                         stdout=subprocess.PIPE) as program:
+with open(os.path.join(folder, f"{os.getpid()}.jsonl"), "wb") as file, subprocess.Popen(
+        ["sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
     for line in sys.stdin.buffer:
         program.stdin.write(line)
         program.stdin.flush()
@@ -23,13 +21,7 @@ with open(os.path.join(folder, f"{os.getpid()}.jsonl"), "w", encoding="utf-8") a
         sys.stdout.buffer.write(answer)
         sys.stdout.buffer.flush()
         said, answer = json.loads(line), json.loads(answer)
-        if "op" in said and "state" in answer:
-            operations += 1
-            print(json.dumps(said | answer), file=file)
-        elif "op" not in said:
-            if operations is not None:
-                print(json.dumps({"op": "end", "ops": operations}), file=file)
-            operations = 0
-            print(json.dumps(said), file=file)
-    if operations is not None:
-        print(json.dumps({"op": "end", "ops": operations}), file=file)
+        if "op" not in said:
+            file.write(line)
+        elif "state" in answer:
+            file.write(json.dumps(said | answer).encode() + b"\n")
