@@ -20,13 +20,6 @@ std::filesystem::path adapter_folder(const BenchOptions& options) {
   return options.self.parent_path() / "../../../properties/engines/allocators";
 }
 
-/// Where Python finds it.
-std::string search_path(const BenchOptions& options) {
-  const char* const others = std::getenv("PYTHONPATH");
-  return "PYTHONPATH=" + adapter_folder(options).string() +
-         (others != nullptr ? std::string(":") + others : "");
-}
-
 std::string python_of(const std::string& engine) {
   const char* const named = engine == "vllm" ? std::getenv("KVPROOF_VLLM_PYTHON") : nullptr;
   return named != nullptr ? named : "python3";
@@ -53,8 +46,9 @@ PythonSteps::PythonSteps(std::string engine, std::uint32_t live_requests, std::u
                          const BenchOptions& options)
     : engine_(std::move(engine)),
       live_requests_(live_requests),
-      process_(std::vector<std::string>{"env", search_path(options), python_of(engine_), "-B",
-                                        steps_script(options).string()}) {
+      process_({"sh", "-c", R"(PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}" exec "$1" -B "$2")",
+                adapter_folder(options).string(), python_of(engine_),
+                steps_script(options).string()}) {
   process_.ask(engine_ + " " + std::to_string(live_requests) + " " + std::to_string(num_blocks) +
                " " + std::to_string(options.seed));
 }

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import numpy
 import torch
 from kvproof import RadixAdapter
-from stand_in import Nothing, engine, torch_without_device
+from kvproof.nothing import kind
+from stand_in import engine, torch_without_device
 
 NAME = f"kvproof-{os.getpid()}"
 engine("lightllm", folder="", bare=(), custom_cat=torch.cat, get_unique_server_name=lambda: NAME)
@@ -19,7 +20,7 @@ from lightllm.common.mem_manager import MemoryManager  # noqa: E402
 from lightllm.server.router.dynamic_prompt.radix_cache import RadixCache  # noqa: E402
 from lightllm.server.router.model_infer import infer_batch  # noqa: E402
 
-req_manager.ReqSamplingParamsManager = infer_batch.InferSamplingParams = Nothing("Sampling")
+req_manager.ReqSamplingParamsManager = infer_batch.InferSamplingParams = kind("Sampling")
 
 
 class LightLlm(RadixAdapter):
@@ -53,7 +54,7 @@ class LightLlm(RadixAdapter):
         shared.shm_prompt_ids.arr[:len(r.tokens)] = r.tokens
         if r.own:  # it was paused
             r.own.cur_output_len = len(r.tokens) - shared.input_len
-        self.context.add_reqs([(r.index, r.index, Nothing("Multimodal"), 0)])
+        self.context.add_reqs([(r.index, r.index, kind("Multimodal"), 0)])
         r.own = self.context.requests_mapping[r.index]
         return r.own.cur_kv_len
 

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 import torch
 from kvproof import RadixAdapter
-from stand_in import Nothing, engine
+from kvproof.nothing import kind
+from stand_in import engine
 
 engine("sglang")
 from sglang.srt.managers import schedule_batch  # noqa: E402
@@ -40,7 +41,7 @@ class Sglang(RadixAdapter):
         self.tree = RadixCache(CacheInitParams(False, self.rows, self.pool, self.size))
 
     def matched(self, r):
-        request = schedule_batch.Req(r.name, "", array("q", r.tokens), Nothing("Sampling"))
+        request = schedule_batch.Req(r.name, "", array("q", r.tokens), kind("Sampling"))
         request.init_next_round_input(self.tree)
         return request
 

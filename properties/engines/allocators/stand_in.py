@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lets an engine's allocator be imported where its other halves are not installed."""
 
-import importlib.abc
-import importlib.machinery
 import importlib.util
 import os
 import sys
 import types
+
+from kvproof.nothing import Finder
 
 
 def bare_package(name, folder):
@@ -16,66 +16,30 @@ def bare_package(name, folder):
     sys.modules[name] = module
 
 
-class Nothing(type):
-    """A class that does nothing, as are all its attributes."""
-
-    def __new__(cls, name="Nothing", bases=(), names=(), **_):
-        return super().__new__(cls, name, bases, dict(names))
-
-    def __init__(cls, *_, **__):
-        pass
-
-    def __getattr__(cls, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return Nothing(name)
-
-    def __call__(cls, *arguments, **named):
-        if len(arguments) == 1 and callable(arguments[0]) and not named:
-            return arguments[0]  # a decorator
-        return cls
-
-
-class Absent(types.ModuleType):
-    __path__ = ()
-
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return Nothing(name)
-
-
 def importer():
     """@return the name of the module that imports something right now"""
+    between = ("importlib", "_frozen_", "kvproof.nothing", __name__)
     frame = sys._getframe(1)
-    while frame and (frame.f_globals.get("__name__", "").startswith(("importlib", "_frozen_"))
-                     or frame.f_globals is globals()):
+    while frame and frame.f_globals.get("__name__", "").startswith(between):
         frame = frame.f_back
     return frame.f_globals.get("__name__", "") if frame else ""
 
 
-class Replacements(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class Replacements(Finder):
     """Finds modules that are absent on purpose; and, where it is asked last, whatever the engine
     imports although it is not installed."""
 
-    def __init__(self, names=(), given=None, engine=""):
-        self.names, self.given, self.engine = names, given or {}, engine
+    def __init__(self, names=(), given=(), engine=""):
+        super().__init__(given)
+        self.names, self.engine = names, engine
 
-    def find_spec(self, name, path=None, target=None):
+    def lacks(self, name):
         above, _, _ = name.rpartition(".")
         missing = self.engine and (
-            isinstance(sys.modules[above], Absent) if above else
+            isinstance(getattr(sys.modules[above], "__loader__", None), Finder) if above else
             name not in sys.stdlib_module_names
             and importer().partition(".")[0] == self.engine)
-        if missing or any(name == known or name.startswith(known + ".") for known in self.names):
-            return importlib.machinery.ModuleSpec(name, self, is_package=True)
-        return None
-
-    def create_module(self, spec):
-        return Absent(spec.name)
-
-    def exec_module(self, module):
-        vars(module).update(self.given)
+        return missing or any(name == known or name.startswith(known + ".") for known in self.names)
 
 
 def absent(*names, **given):

@@ -11,6 +11,7 @@ import sys
 import types
 
 from kvproof import without_torch
+from kvproof.nothing import Nothing
 
 KV = "vllm.distributed.kv_transfer.kv_connector"
 REAL = ("vllm.v1.outputs", "vllm.v1.metrics.stats", "vllm.v1.metrics.cache_hit_source",
@@ -93,7 +94,7 @@ class Logger(logging.LoggerAdapter):
     info_once = debug_once = warning_once
 
 
-class Platform(without_torch.Absent):
+class Platform(Nothing):
     def is_xpu(self):
         return False
 

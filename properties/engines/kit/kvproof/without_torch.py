@@ -10,53 +10,16 @@ import ast
 import bisect
 import hashlib
 import importlib
-import importlib.abc
 import importlib.machinery
 import importlib.util
 import pickle
 import sys
-import types
+
+from kvproof.nothing import Finder
 
 REAL = ("vllm.v1.core.", "vllm.v1.request", "vllm.v1.kv_cache_interface", "vllm.envs",
         "vllm.v1.kv_cache_spec_registry", "vllm.utils.math_utils", "vllm.utils.hashing",
         "vllm.distributed.kv_events")
-
-
-class Permissive(type):
-    """Of a class: any name that Python does not reserve is an attribute."""
-
-    def __getattr__(cls, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return Absent()
-
-    def __or__(cls, _):
-        return cls
-
-    __ror__ = __or__
-
-
-class Absent(metaclass=Permissive):
-    """What a module would have held: it can be called, derived from and asked for anything. As a
-    decorator it leaves what it decorates."""
-
-    def __init__(self, *_, **__):
-        pass
-
-    def __class_getitem__(cls, _):
-        return cls
-
-    def __call__(self, *values, **__):
-        decorated = len(values) == 1 and isinstance(values[0], (type, types.FunctionType))
-        return values[0] if decorated else Absent()
-
-    def __getattr__(self, name):
-        return getattr(Absent, name)
-
-    def __or__(self, _):
-        return self
-
-    __ror__ = __or__
 
 
 def taken_alone(path, name):
@@ -73,14 +36,15 @@ def taken_alone(path, name):
     return names.get(name)
 
 
-class Replacements(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class Replacements(Finder):
     """Finds torch and what needs it; the ordinary search finds the rest."""
 
     def __init__(self, real=(), unreal=(), holds=None):
         """@param real, unreal beginnings of names of modules, of which some are not real
         @param holds by the name of a module what it must hold"""
-        self.real, self.unreal, self.holds = (*REAL, *real), tuple(unreal), holds or {}
-        self.tops = {"torch", "vllm"} | {name for name in self.holds if "." not in name}
+        super().__init__()
+        self.real, self.unreal, self.held = (*REAL, *real), tuple(unreal), holds or {}
+        self.tops = {"torch", "vllm"} | {name for name in self.held if "." not in name}
 
     def is_real(self, name):
         return name.startswith(self.real) and not name.startswith(self.unreal)
@@ -97,18 +61,13 @@ class Replacements(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         spec.submodule_search_locations = getattr(real, "submodule_search_locations", None) or []
         return spec
 
-    def create_module(self, spec):
-        return None
-
     def exec_module(self, module):
+        super().exec_module(module)
+        stand_in = module.__getattr__
+
         def attribute(name):
             full = f"{module.__name__}.{name}"
-            if self.is_real(full):
-                return importlib.import_module(full)
-            if name.startswith("__"):
-                raise AttributeError(name)
-            setattr(module, name, Permissive(name, (Absent,), {}))  # one type, however often asked
-            return vars(module)[name]
+            return importlib.import_module(full) if self.is_real(full) else stand_in(name)
 
         module.__getattr__ = attribute
         # A few helpers, which lie beside others that need torch.
@@ -120,7 +79,7 @@ class Replacements(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         module.cdiv = lambda a, b: -(a // -b)
         module.sha256 = lambda content: hashlib.sha256(
             pickle.dumps(content, protocol=pickle.HIGHEST_PROTOCOL)).digest()
-        held = self.holds.get(module.__name__, {})
+        held = self.held.get(module.__name__, {})
         vars(module).update(held() if callable(held) else held)
 
 
