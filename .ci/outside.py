@@ -111,7 +111,7 @@ def main():
     parser = Parser("kvproof test", "kvproof test --outside --filter=Slurm",
                     "0 all that could run holds, 1 a part failed, 2 usage, 130 stopped")
     parser.add_argument("--list", action="store_true")
-    parser.add_argument("--filter", default="")
+    parser.add_argument("--filter", default=".")
     options = parser.parse_args()
     names = [f"{name}\n    needs {needs}" for name, needs, _ in chosen(options, parser)]
     if not names:
