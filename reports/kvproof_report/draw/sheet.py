@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A figure as a stack of parts, each as wide as the figure: forms, keys and words.
+
+A part decides by the width of its texts what stands beside it and what above or below it, so that
+one layout serves every width.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Callable, Protocol, Sequence
+
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import text_to_path
+
+from kvproof_report.draw import drawing as d
+
+
+class Part(Protocol):
+    def height(self, width: float) -> float:
+        """What it needs at this width, with its titles. [px]"""
+
+    def draw(self, figure: Figure, top: float, width: float) -> None:
+        """Draws it into the figure, so many pixels below its upper edge."""
+
+
+def sheet(width: float, parts: Sequence[Part]) -> Figure:
+    heights = [part.height(width) for part in parts]
+    figure = d.new_figure(width, max(1, sum(heights)))
+    top = 0.0
+    for part, height in zip(parts, heights):
+        part.draw(figure, top, width)
+        top += height
+    return figure
+
+
+def drawn(parts: Callable[[list[Any]], Sequence[Part]]) -> Callable[[list[Any], int], Figure]:
+    """Makes what draws a figure out of what names its parts."""
+    @wraps(parts)
+    def draw(results: list[Any], width: int) -> Figure:
+        return sheet(width, parts(results))
+    return draw
+
+
+def text_width(text: str, weight: str = "normal", size: float = 11.5) -> float:
+    """How wide its longest line is. [px]"""
+    font = FontProperties(family=["DejaVu Sans"], size=size, weight=weight)
+    return max(text_to_path.get_text_width_height_descent(line, font, False)[0]
+               for line in text.split("\n"))
+
+
+@dataclass
+class Key:
+    """What the looks of lines and marks mean, for names too long to stand beside them."""
+    entries: list[d.Entry]
+    left: float = 20  # [px]
+
+    def height(self, width: float) -> float:
+        return d.key_height(self.entries, width - self.left) if self.entries else 0
+
+    def draw(self, figure: Figure, top: float, width: float) -> None:
+        if self.entries:
+            d.draw_key(figure, self.entries, self.left, top, width - self.left)
+
+
+@dataclass
+class Words:
+    """A paragraph, or a heading."""
+    text: str
+    colour: str = d.SOFT
+    weight: str = "normal"
+    left: float = 6  # [px]
+
+    def lines(self, width: float) -> list[str]:
+        room = width - self.left - 2
+        whole = max(text_width(self.text, self.weight), 1)
+        return textwrap.wrap(self.text, max(8, int(len(self.text) * room / whole)))
+
+    def height(self, width: float) -> float:
+        return 16 * len(self.lines(width)) + 6
+
+    def draw(self, figure: Figure, top: float, width: float) -> None:
+        axes = d.canvas(figure, 0, top, width, self.height(width))
+        for y, line in enumerate(self.lines(width)):
+            d.write(axes, line, (self.left, 16 * y + 9), (0, 0), self.colour, va="center",
+                    weight=self.weight)
