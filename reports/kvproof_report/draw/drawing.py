@@ -15,7 +15,9 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.text import Annotation
+from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 WIDE, NARROW = 760, 350  # [CSS px]
@@ -228,6 +230,20 @@ def draw_key(figure: Figure, entries: list[Entry], left: float, top: float, widt
                       linestyle=dash, marker=marker, markevery=[1],
                       linewidth=0.9 if colour in (INK, SOFT) else 1.7)
             axes.annotate(text, (start + 33, 19 * y + 9), va="center", color=colour)
+
+
+def text_width(text: str, weight: str = "normal") -> float:
+    """How wide its longest line is in the size of labels. [px]"""
+    font = FontProperties(family=["DejaVu Sans"], size=11.5, weight=weight)
+    return max(text_to_path.get_text_width_height_descent(line, font, False)[0]
+               for line in text.split("\n"))
+
+
+def shortened(text: str, room: float, weight: str = "normal") -> str:
+    """As much of it as `room` pixels hold, with an ellipsis where it is cut."""
+    while len(text) > 2 and text_width(text, weight) > room:
+        text = text.rstrip("\u2026")[:-1] + "\u2026"
+    return text
 
 
 def shorten(name: str, most: int = 40) -> str:

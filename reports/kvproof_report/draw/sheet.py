@@ -13,8 +13,6 @@ from functools import wraps
 from typing import Any, Callable, Protocol, Sequence
 
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
-from matplotlib.textpath import text_to_path
 
 from kvproof_report.draw import drawing as d
 
@@ -23,8 +21,8 @@ class Part(Protocol):
     def height(self, width: float) -> float:
         """What it needs at this width, with its titles. [px]"""
 
-    def draw(self, figure: Figure, top: float, width: float) -> None:
-        """Draws it into the figure, so many pixels below its upper edge."""
+    def draw(self, figure: Figure, left: float, top: float, width: float) -> None:
+        """Draws it into the figure, so many pixels from its left and its upper edge."""
 
 
 def sheet(width: float, parts: Sequence[Part]) -> Figure:
@@ -32,7 +30,7 @@ def sheet(width: float, parts: Sequence[Part]) -> Figure:
     figure = d.new_figure(width, max(1, sum(heights)))
     top = 0.0
     for part, height in zip(parts, heights):
-        part.draw(figure, top, width)
+        part.draw(figure, 0, top, width)
         top += height
     return figure
 
@@ -45,11 +43,29 @@ def drawn(parts: Callable[[list[Any]], Sequence[Part]]) -> Callable[[list[Any], 
     return draw
 
 
-def text_width(text: str, weight: str = "normal", size: float = 11.5) -> float:
-    """How wide its longest line is. [px]"""
-    font = FontProperties(family=["DejaVu Sans"], size=size, weight=weight)
-    return max(text_to_path.get_text_width_height_descent(line, font, False)[0]
-               for line in text.split("\n"))
+@dataclass
+class Beside:
+    """Parts beside each other, in as many equal columns as the width has room for."""
+    parts: Sequence[Part]
+    least: float = 200  # [px] of a column
+    gap: float = 16  # [px] between two
+
+    def rows(self, width: float) -> tuple[list[Sequence[Part]], float]:
+        """The parts of each row, and the width of a column."""
+        columns = max(1, min(len(self.parts), int((width + self.gap) // (self.least + self.gap))))
+        rows = [self.parts[i:i + columns] for i in range(0, len(self.parts), columns)]
+        return rows, (width - self.gap * (columns - 1)) / columns
+
+    def height(self, width: float) -> float:
+        rows, size = self.rows(width)
+        return sum(max(part.height(size) for part in row) for row in rows)
+
+    def draw(self, figure: Figure, left: float, top: float, width: float) -> None:
+        rows, size = self.rows(width)
+        for row in rows:
+            for column, part in enumerate(row):
+                part.draw(figure, left + column * (size + self.gap), top, size)
+            top += max(part.height(size) for part in row)
 
 
 @dataclass
@@ -61,9 +77,9 @@ class Key:
     def height(self, width: float) -> float:
         return d.key_height(self.entries, width - self.left) if self.entries else 0
 
-    def draw(self, figure: Figure, top: float, width: float) -> None:
+    def draw(self, figure: Figure, left: float, top: float, width: float) -> None:
         if self.entries:
-            d.draw_key(figure, self.entries, self.left, top, width - self.left)
+            d.draw_key(figure, self.entries, left + self.left, top, width - self.left)
 
 
 @dataclass
@@ -76,14 +92,14 @@ class Words:
 
     def lines(self, width: float) -> list[str]:
         room = width - self.left - 2
-        whole = max(text_width(self.text, self.weight), 1)
+        whole = max(d.text_width(self.text, self.weight), 1)
         return textwrap.wrap(self.text, max(8, int(len(self.text) * room / whole)))
 
     def height(self, width: float) -> float:
         return 16 * len(self.lines(width)) + 6
 
-    def draw(self, figure: Figure, top: float, width: float) -> None:
-        axes = d.canvas(figure, 0, top, width, self.height(width))
+    def draw(self, figure: Figure, left: float, top: float, width: float) -> None:
+        axes = d.canvas(figure, left, top, width, self.height(width))
         for y, line in enumerate(self.lines(width)):
             d.write(axes, line, (self.left, 16 * y + 9), (0, 0), self.colour, va="center",
                     weight=self.weight)
