@@ -210,8 +210,8 @@ def spread(wanted: list[float], gap: float, low: float, high: float) -> list[flo
 
 def key_rows(entries: list[Entry], width: float) -> tuple[list[list[Entry]], int]:
     """Sets the entries of a key in as many equal columns as the lengths of their names allow."""
-    longest = max(len(text) for text, *_ in entries)
-    columns = max(1, min(len(entries), int(width // (38 + 6.3 * longest))))
+    longest = max(text_width(text) for text, *_ in entries)
+    columns = max(1, min(len(entries), int(width // (41 + longest))))
     return [entries[i:i + columns] for i in range(0, len(entries), columns)], columns
 
 

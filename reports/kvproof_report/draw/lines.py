@@ -18,7 +18,7 @@ from kvproof_report.draw.sheet import Key
 
 LEFT, RIGHT = 52, 20  # [px] beside a panel
 LEAST = 180  # [px] of a panel that leaves room for names at the ends of its lines
-PER_MARK = {"x": 45, "y": 34}  # [px] from one tick to the next
+PER_MARK = {"x": 45, "y": 30}  # [px] from one tick to the next
 
 
 @dataclass
@@ -75,18 +75,23 @@ class Lines:
     below: Sequence[tuple[str, str]] = ()  # (text, colour) beside each other below the x axis
     tall: float = 220  # [px] of its axes
 
-    def names(self) -> list[d.Entry]:
-        return [(s.name, s.look) for s in self.series if s.name] + [
-            (name, look) for _, name, look in self.levels if name]
+    def names(self) -> list[tuple[float, float, str, d.Look]]:
+        """(x, y, name, look) of each line's end that has a name, the uppermost first"""
+        last = max((x for s in self.series for x, _ in s.points), default=1)
+        ends = [(s.points[-1][0], value_of(s.points[-1][1]), s.name, s.look)
+                for s in self.series if s.name and s.points] + [
+            (last, y, name, look) for y, name, look in self.levels if name]
+        return sorted(ends, key=lambda end: -end[1])
 
     def right(self, width: float) -> float:
         """The room at its right, for names if enough is left for the axes."""
-        wanted = 16 + max([d.text_width(name) for name, _ in self.names()], default=0)
+        wanted = 16 + max([d.text_width(name) for *_, name, _ in self.names()], default=0)
         return max(wanted, RIGHT) if width - LEFT - wanted >= LEAST else RIGHT
 
     def key(self, width: float) -> Key:
         """The names that have no room at the ends of the lines stand above."""
-        return Key([] if self.right(width) > RIGHT else self.names(), LEFT - 8)
+        return Key([] if self.right(width) > RIGHT else [end[2:] for end in self.names()],
+                   LEFT - 8)
 
     def above(self) -> int:
         return 46 if self.title and self.y.title else 30 if self.title or self.y.title else 12
@@ -106,9 +111,9 @@ class Lines:
             axes.axhline(y, color=colour, linestyle=dash, linewidth=1, zorder=2)
         for series in self.series:
             draw_series(axes, series)
-        self.write(axes)
+        self.write(axes, size + right)
         if right > RIGHT:
-            d.end_labels(axes, self.name_ends())
+            d.end_labels(axes, [(x, y, name, look[0]) for x, y, name, look in self.names()])
 
     def set_axes(self, axes: Axes, size: float) -> None:
         ends = [end for series in self.series for end in series.ends()]
@@ -121,27 +126,21 @@ class Lines:
             getattr(axes, f"set_{name}lim")(*limits)
             axis.set(getattr(axes, f"{name}axis"), *limits, pixels)
 
-    def write(self, axes: Axes) -> None:
-        if self.title:
-            d.title(axes, self.title, self.y.title)
-        elif self.y.title:
-            d.y_title(axes, self.y.title)
+    def write(self, axes: Axes, room: float) -> None:
+        """What is too wide for the room right of the y axis begins left of it."""
+        for text, up, colour, weight in ((self.title, self.above() - 21, d.INK, "bold"),
+                                         (self.y.title, 8, d.SOFT, "normal")):
+            d.write(axes, text, (0, 1), (min(0, room - d.text_width(text, weight)), up), colour,
+                    on="axes", va="bottom", weight=weight)
         d.x_title(axes, self.x.title)
         if self.note:
             d.write(axes, self.note, (1, 0), (-6, 8), d.SOFT, on="axes", ha="right")
         for nth, (text, colour) in enumerate(self.corner):
             d.write(axes, text, (0, 1), (10, -4 - 15 * nth), colour, on="axes", va="top")
-        x = 0.0
+        x = 10.0 - LEFT
         for text, colour in self.below:
             d.write(axes, text, (0, 0), (x, -50), colour, on="axes", va="center")
             x += d.text_width(text) + 10
-
-    def name_ends(self) -> list[tuple[float, float, str, str]]:
-        """(x, y, name, colour) where the name of each line stands"""
-        last = max((x for s in self.series for x, _ in s.points), default=1)
-        return [(s.points[-1][0], value_of(s.points[-1][1]), s.name, s.look[0])
-                for s in self.series if s.name and s.points] + [
-            (last, y, name, look[0]) for y, name, look in self.levels if name]
 
 
 def value_of(y: float | Metric) -> float:
@@ -157,5 +156,6 @@ def draw_series(axes: Axes, series: Series) -> None:
         axes.vlines(xs, lows, highs, color=colour, linewidth=1)
     axes.plot(xs, [value_of(y) for _, y in series.points], color=colour, linestyle=dash,
               marker=marker, linewidth=series.line, markersize=series.size, zorder=3,
-              markerfacecolor=("none" if series.hollow else colour), markeredgewidth=1)
+              markeredgewidth=1,
+              markerfacecolor=colour if not series.hollow else d.PAPER if lows != highs else "none")
 

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paged decode: the share of the read ceiling and the price of paging, by block size and shape."""
 
+from kvproof_report.common.result_files import Metric
 from kvproof_report.draw import dot_rows
 from kvproof_report.draw import drawing as d
+from kvproof_report.draw.lines import Axis, Lines, Series
 from kvproof_report.draw.numbers import binary, count, digits, times
 from kvproof_report.draw.plot import Number, Plot, plain_table
+from kvproof_report.draw.sheet import Beside, Key, drawn
 
 # Every other case differs from this one in one step.
 BASE = {"type": "bf16", "layout": "hnd", "block_size": 16, "order": "shuffled", "ratio": 4,
         "threads": 1}
 LAYOUT_LOOK = {"hnd": (d.BLUE, d.SOLID, "o"), "nhd": (d.GREEN, d.DASHED, "P")}
+CONTIGUOUS_LOOK = (d.VERMILLION, d.DOTTED, "s")
 READ, GATHER, PAGED = ("fraction_of_read_ceiling", "fraction_of_gather_ceiling",
                        "paged_over_contiguous")
 CONTIGUOUS = "contiguous_fraction_of_read_ceiling"
@@ -56,64 +60,31 @@ def sizes_of(results):
 
 # ---- by block size ------------------------------------------------------------------------------
 
-def draw_blocks(results, width):
-    narrow = width < 500
-    side, gap, left, right = (width - 52 - 20, 96, 52, 20) if narrow else (0, 64, 52, 24)
-    if not narrow:
-        side = (width - left - right - gap) / 2
-    looks = [(f"{name.upper()} paged", LAYOUT_LOOK[name]) for name in layouts(results)]
-    looks.append(("contiguous, both layouts", (d.VERMILLION, d.DOTTED, "s")))
-    panel, key = 210, d.key_height(looks, width - 20)
-    figure = d.new_figure(width, 46 + panel + (panel + gap if narrow else 0) + 46 + key)
-    first = d.place(figure, left, 46, side, panel)
-    second = (d.place(figure, left, 46 + panel + gap, side, panel) if narrow else
-              d.place(figure, left + side + gap, 46, side, panel))
-    draw_lines(first, results, READ, 0, 1.0)
-    d.title(first, "bytes over time", "share of the read ceiling; bars: 10 to 90 %")
-    draw_lines(second, results, PAGED, None, None)
-    second.axhline(1, color=d.SOFT, linewidth=0.9)
-    draw_published(second, sizes_of(results))
-    d.title(second, "the price of paging", "time over that of contiguous buffers")
-    d.draw_key(figure, looks, 20, figure.get_size_inches()[1] * 72 - key, width - 20)
-    return figure
-
-
-def draw_published(axes, sizes):
-    """Draws published prices, hollow and right of all block sizes: their sources name none."""
-    at = 4 * sizes[-1]
-    for low, high in PUBLISHED_PRICES:
-        axes.plot([at, at], [low, high], color=d.INK, linewidth=1, linestyle=d.DASHED)
-        axes.plot([at], [(low + high) / 2], color=d.INK, marker="D", markersize=5.5,
-                  markerfacecolor=d.PAPER, markeredgewidth=1.1)
-    axes.set_xlim(sizes[0] / 1.3, at * 2)
-    d.ticks(axes.xaxis, [*sizes, at], lambda size: "published" if size == at else count(size))
-
-
-def draw_lines(axes, results, metric, low, high):
-    values = []
-    for name in layouts(results):
-        colour, dash, marker = LAYOUT_LOOK[name]
-        rows = by_block_size(results, name)
-        xs = [r["block_size"] for r in rows]
-        metrics = [r.metrics[metric] for r in rows]
-        axes.plot(xs, [m.value for m in metrics], color=colour, linestyle=dash, marker=marker)
-        axes.vlines(xs, [m.low for m in metrics], [m.high for m in metrics], color=colour,
-                    linewidth=1)
-        values += [m.value for m in metrics]
-        if metric == READ:
-            contiguous = [r.value(CONTIGUOUS) for r in rows]
-            axes.plot(xs, contiguous, color=d.VERMILLION, linestyle=d.DOTTED, marker="s",
-                      markersize=3, linewidth=1.2)
-            values += contiguous
-    axes.set_xscale("log", base=2)
+@drawn
+def draw_blocks(results):
     sizes = sizes_of(results)
-    axes.set_xlim(sizes[0] / 1.3, sizes[-1] * 1.3)
-    if low is None:
-        low = min([0.9] + [v * 0.97 for v in values])
-        high = 1.32
-    axes.set_ylim(low, max([high] + [v * 1.05 for v in values]))  # a share may pass its ceiling
-    d.ticks(axes.xaxis, sizes, count)
-    d.x_title(axes, "tokens per block, log scale")
+    at = 4 * sizes[-1]  # published prices stand right of all block sizes: their sources name none
+    shares, prices = [], []
+    for name in layouts(results):
+        rows = by_block_size(results, name)
+        shares += [Series("", LAYOUT_LOOK[name], [(r["block_size"], r.metrics[READ]) for r in rows]),
+                   Series("", CONTIGUOUS_LOOK, [(r["block_size"], r.value(CONTIGUOUS))
+                                                for r in rows], 1.2, 3)]
+        prices.append(Series("", LAYOUT_LOOK[name],
+                             [(r["block_size"], r.metrics[PAGED]) for r in rows]))
+    prices.append(Series("", (d.INK, "", "D"), [
+        (at, Metric((low + high) / 2, "ratio", low, high)) for low, high in PUBLISHED_PRICES],
+        size=5.5, hollow=True))
+    title = "tokens per block, log scale"
+    panels = [Lines("bytes over time", Axis(title, 2, count, sizes),
+                    Axis("share of the read ceiling; bars: 10 to 90 %", span=[0, 1]), shares),
+              Lines("the price of paging", Axis(title, 2, lambda size: "published" if size == at
+                                                else count(size), [*sizes, at], pad=1.6),
+                    Axis("time over that of contiguous buffers", span=[0.9, 1.32]), prices,
+                    [(1, "", (d.SOFT, d.SOLID, ""))])]
+    return [Beside(panels, 300),
+            Key([(f"{name.upper()} paged", LAYOUT_LOOK[name]) for name in layouts(results)] +
+                [("contiguous, both layouts", CONTIGUOUS_LOOK)])]
 
 
 def finding_blocks(results):

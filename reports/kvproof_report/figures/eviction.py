@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hit rate against the size of the cache for each eviction policy, beside what is possible."""
 
-import math
-
 from kvproof_report.draw import drawing as d
+from kvproof_report.draw.lines import Axis, Lines, Series
 from kvproof_report.draw.numbers import percent, short
 from kvproof_report.draw.plot import Number, Plot, groups, plain_table
-from kvproof_report.figures.prefix import is_known, known_or_first, rate_axes
+from kvproof_report.draw.sheet import Beside, Key, drawn
+from kvproof_report.figures.prefix import RING, is_known, known_or_first
 from kvproof_report.figures.prefix import cache_tokens as tokens
 
 # policy -> (name, look). The bounds that no policy can exceed are drawn in ink.
@@ -40,46 +40,26 @@ def rate(result):
     return 100 * result.value("hit_rate_blocks")
 
 
-def draw(results, width):
-    narrow = width < 500
-    sources = groups(results, "source")
+@drawn
+def draw(results):
     policies = [p for p in groups(results, "policy") if p not in ("optimum", "infinite")]
-    entries = [(name(policy), look(policy)) for policy in policies] + [OPTIMUM, INFINITE]
-    columns = 1 if narrow or len(sources) == 1 else 2
-    panel_width = width // columns - 58
-    panel = 220 if narrow else 270
-    rows = math.ceil(len(sources) / columns)
-    key = d.key_height(entries, width - 48)
-    figure = d.new_figure(width, key + rows * (46 + panel + 50))
-    d.draw_key(figure, entries, 44, 4, width - 48)
-    for index, (source, cases) in enumerate(sources.items()):
-        axes = d.place(figure, 44 + (index % columns) * (panel_width + 58),
-                       key + 46 + (index // columns) * (panel + 96), panel_width, panel)
-        draw_panel(axes, source, cases)
-    return figure
+    return [Key([(name(policy), look(policy)) for policy in policies] + [OPTIMUM, INFINITE], 44),
+            Beside([panel(source, cases) for source, cases in groups(results, "source").items()],
+                   300)]
 
 
-def draw_panel(axes, source, results):
+def panel(source, results):
     cases = groups(results, "policy")
-    finite = [r for policy, rows in cases.items() if policy != "infinite" for r in rows]
-    for policy, rows in cases.items():
-        colour, dash, marker = look(policy)
-        if policy == "infinite":
-            axes.axhline(rate(rows[0]), color=d.SOFT, linewidth=1, linestyle=d.DOTTED, zorder=2)
-            continue
-        rows = sorted(rows, key=tokens)
-        axes.plot([tokens(r) for r in rows], [rate(r) for r in rows], color=colour, linestyle=dash,
-                  marker=marker, markersize=4.5, zorder=3)
+    infinite = cases.pop("infinite", [])[:1]
+    series = [Series("", look(policy), [(tokens(r), rate(r)) for r in sorted(rows, key=tokens)])
+              for policy, rows in cases.items()]
     if is_known(source):
-        axes.plot([PUBLISHED_TOKENS] * len(PUBLISHED), [100 * share for _, share in PUBLISHED],
-                  linestyle="none", marker="o", markersize=11, markerfacecolor="none",
-                  markeredgecolor=d.INK, markeredgewidth=1, zorder=4)
-        d.write(axes, "rings: published, LRU and optimum", (1, 0), (-6, 8), d.SOFT, on="axes",
-                ha="right")
-    rate_axes(axes, list(map(tokens, finite)), lambda low, high: d.log_marks(low, high, 7),
-              max(1, *map(rate, results)) * 1.08, 6)
-    d.title(axes, d.shorten(source), "prompt blocks found in the cache (%)")
-    d.x_title(axes, "cache size (tokens), log scale")
+        series.append(Series("", RING, [(PUBLISHED_TOKENS, 100 * share) for _, share in PUBLISHED],
+                             size=11, hollow=True))
+    return Lines(d.shorten(source), Axis("cache size (tokens), log scale", 10),
+                 Axis("prompt blocks found in the cache (%)", span=[0]), series,
+                 [(rate(r), "", INFINITE[1]) for r in infinite],
+                 "rings: published, LRU and optimum" if is_known(source) else "", tall=250)
 
 
 # ---- in words -----------------------------------------------------------------------------------

@@ -3,16 +3,15 @@
 
 from kvproof_report.common.experiments import words
 from kvproof_report.draw import drawing as d
+from kvproof_report.draw.bars import Bar, Bars, Column, Row, Tints
+from kvproof_report.draw.lines import Axis
 from kvproof_report.draw.numbers import binary, digits
 from kvproof_report.draw.plot import Number, Plot, plain_table
+from kvproof_report.draw.sheet import drawn
 
 FIRST_CASE = "xxh3_64k"  # 65,536 blocks and the fast hash; the others are shown below it
 FLOOR = "hash_alone_ns_per_block"  # no life costs less than to hash its blocks
 DECODED_TOKENS = 256  # of a request
-
-CLEAR = {"facecolor": d.PAPER, "linewidth": 0, "pad": 1}  # behind words that cross a line
-TOP = 14  # [px] above the first bar
-BAR = 0.36  # the height of a bar as a share of the room for one case
 
 # The phases of a request: (metric, how often, name, opacity of its part of the bar).
 PHASES = (("ns_per_admission", 1, "admission", 1.0),
@@ -39,66 +38,25 @@ def name_of(result):
         f"{words(result['case'])}: {size_of(result)}")
 
 
-def draw(results, width):
-    narrow = width < 500
-    results = in_order(results)
-    step, left = (60, 12) if narrow else (48, 190)
-    figure = d.new_figure(width, TOP + step * len(results) + 46 + 26)
-    axes = d.place(figure, left, TOP, width - left - 24, step * len(results))
-    # Room for the numbers beside the longest bar; a single bad repetition does not set the scale.
-    longest = max(r.value("ns_per_block") for r in results)
-    axes.set_xlim(0, longest * (2.9 if narrow else 1.65))
-    axes.set_ylim(len(results) - 0.4, -0.55)
-    for index, result in enumerate(results):
-        draw_bar(axes, index, result, narrow)
-    d.row_axis(axes)
-    d.x_title(axes, "ns per block of a request; mark in a bar: its hash alone" + (
-        "" if narrow else "; thin line: min to max"))
-    draw_tints(figure, left, TOP + step * len(results) + 50, width - left)
-    return figure
-
-
-def draw_bar(axes, index, result, narrow):
-    metric = result.metrics["ns_per_block"]
-    start = 0
-    for length, opacity in parts_of(result):
-        axes.barh(index, length, left=start, height=BAR, color=d.BLUE, alpha=opacity, linewidth=0)
-        start += length
-    if FLOOR in result.metrics:
-        axes.vlines([result.value(FLOOR)], index - BAR / 2 - 0.05, index + BAR / 2 + 0.05,
-                    color=d.VERMILLION, linewidth=2, zorder=4)
-    if metric.has_spread:
-        draw_spread(axes, index + BAR / 2 + 0.09, metric)
-    d.write(axes, words(result["case"]) + (": " if narrow else "\n") + size_of(result),
-            (0, index - BAR / 2 - 0.02 if narrow else index), (0, 0) if narrow else (-10, 0),
-            ha="left" if narrow else "right", va="bottom" if narrow else "center")
-    numbers = d.write(axes, f"{digits(metric.value)} ns{times_text(result)}",
-                      (metric.value, index), (8, 0), va="center", weight="bold", zorder=5,
-                      bbox=CLEAR)
-    if metric.has_spread:
-        axes.annotate(f"{digits(metric.low)} to {digits(metric.high)}", (1, 0.5),
-                      xycoords=numbers, xytext=(9, 0), textcoords="offset points", va="center",
-                      color=d.SOFT, zorder=5, bbox=CLEAR)
-
-
-def draw_spread(axes, y, metric):
-    """Draws min to max below the bar, open at the right if the maximum lies beyond the axis."""
-    end = axes.get_xlim()[1]
-    axes.plot([metric.low, min(metric.high, end)], [y, y], color=d.INK, linewidth=1, marker="|",
-              markersize=6, markevery=[0] if metric.high > end else None, clip_on=False, zorder=4)
-
-
-def draw_tints(figure, left, top, width):
-    axes = d.canvas(figure, left, top, width, 18)
-    x = 0
-    for _, _, name, opacity in PHASES:
-        axes.barh(9, 11, left=x, height=11, color=d.BLUE, alpha=opacity, linewidth=0)
-        axes.annotate(name, (x + 16, 9), va="center", color=d.SOFT)
-        x += 36 + 7 * len(name)
+@drawn
+def draw(results):
+    rows = []
+    for result in in_order(results):
+        metric = result.metrics["ns_per_block"]
+        text = [(f"{digits(metric.value)} ns{times_text(result)}", d.INK, "bold")]
+        if metric.has_spread:
+            text.append((f"{digits(metric.low)} to {digits(metric.high)}", d.SOFT, "normal"))
+        label = words(result["case"])
+        rows.append(Row(f"{label}: {size_of(result)}", [Bar(
+            parts_of(result), text, span=(metric.low, metric.high) if metric.has_spread else None,
+            mark=(result.value(FLOOR), d.VERMILLION) if FLOOR in result.metrics else None)]))
+    tints = [(name, d.BLUE, opacity) for _, _, name, opacity in PHASES]
+    return [Bars(rows, [Column(x=Axis("ns per block of a request; mark in a bar: its hash alone"))]),
+            Tints(tints)]
 
 
 def parts_of(result):
-    """[(length, opacity)] of the bar; where the phases are known, it is divided as they share it.
+    """[(length, colour, opacity)] of the bar; where the phases are known, it is divided as they share it.
 
     The phases are timed in runs of their own, because their clock costs time too.
     """
@@ -106,8 +64,8 @@ def parts_of(result):
     times = [result.value(name) * often if name in result.metrics else 0
              for name, often, *_ in PHASES]
     if not all(times):
-        return [(value, 1.0)]
-    return [(value * time / sum(times), phase[3]) for time, phase in zip(times, PHASES)]
+        return [(value, d.BLUE, 1.0)]
+    return [(value * time / sum(times), d.BLUE, phase[3]) for time, phase in zip(times, PHASES)]
 
 
 def times_floor(result):

@@ -2,8 +2,10 @@
 """What one request of each model preset takes, by its length: linear, capped, or flat."""
 
 from kvproof_report.draw import drawing as d
-from kvproof_report.draw.numbers import bytes_text, count, digits, short
+from kvproof_report.draw.lines import Axis, Lines, Series
+from kvproof_report.draw.numbers import bytes_text, count, digits
 from kvproof_report.draw.plot import Plot, lines_of, plain_table
+from kvproof_report.draw.sheet import drawn
 
 # One colour per kind of cache, one dash per model of a kind.
 COLOURS = {"full attention": d.BLUE, "MLA": d.PINK, "full and window": d.AMBER,
@@ -28,59 +30,28 @@ def looks_of(lines):
     return looks
 
 
-def draw(results, width):
-    narrow = width < 500
+@drawn
+def draw(results):
     lines = ranked(results)
     looks = looks_of(lines)
-    panel, right = (280, 16) if narrow else (330, 150)
-    names = [(d.shorten(model), looks[model]) for model in lines]
-    key = d.key_height(names, width - 20) if narrow else 0
-    figure = d.new_figure(width, 32 + panel + 48 + key)
-    axes = d.place(figure, 58, 32, width - 58 - right, panel)
-    for model, rows in reversed(lines.items()):  # dashed lines are drawn over solid ones
-        draw_line(axes, rows, looks[model])
-    name_kinds(axes, lines)
-    log_log(axes, [r["tokens"] for r in results], [r.value("allocated_bytes") for r in results])
-    d.y_title(axes, "cache of one request, log scale")
-    d.x_title(axes, "tokens of the request, log scale")
-    if narrow:
-        d.draw_key(figure, names, 20, 32 + panel + 48, width - 20)
-    else:
-        d.end_labels(axes, [(rows[-1]["tokens"], rows[-1].value("allocated_bytes"),
-                             d.shorten(model, 22), looks[model][0])
-                            for model, rows in lines.items()])
-    return figure
+    series = [part for model, rows in reversed(lines.items())  # dashed lines lie over solid ones
+              for part in parts_of(d.shorten(model, 22), rows, looks[model])]
+    kinds = dict.fromkeys(rows[0]["cache"] for rows in lines.values())
+    return [Lines("", Axis("tokens of the request, log scale", 10, pad=1),
+                  Axis("cache of one request, log scale", 10, lambda value: bytes_text(value, 1),
+                       pad=1.6), series, tall=320,
+                  corner=[(d.shorten(kind, 20), COLOURS.get(kind, d.INK))
+                          for kind in list(kinds)[:8]])]
 
 
-def draw_line(axes, rows, look):
+def parts_of(name, rows, look):
     """The line is thin beyond the context of the model, with a dot where the context ends."""
-    colour, dash, _ = look
-    within = [r for r in rows if r["tokens"] <= r["context_tokens"]] or rows[:1]
-    beyond = rows[len(within) - 1:]
-    for part, line_width in ((within, 1.8), (beyond, 0.9)):
-        axes.plot([r["tokens"] for r in part], [r.value("allocated_bytes") for r in part],
-                  color=colour, linestyle=dash, linewidth=line_width, zorder=3)
-    if len(beyond) > 1:
-        axes.plot([within[-1]["tokens"]], [within[-1].value("allocated_bytes")], color=colour,
-                  marker="o", zorder=4)
-
-
-def name_kinds(axes, lines):
-    """Explains the colours, in the corner that lines from the lower left leave free."""
-    kinds = list(dict.fromkeys(rows[0]["cache"] for rows in lines.values()))
-    for nth, kind in enumerate(kinds[:8]):
-        d.write(axes, d.shorten(kind, 20), (0, 1), (10, -4 - 15 * nth), COLOURS.get(kind, d.INK),
-                on="axes", va="top")
-
-
-def log_log(axes, xs, ys):
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    low, high = min(ys) / 1.6, max(ys) * 1.6
-    axes.set_xlim(min(xs), max(max(xs), 2 * min(xs)))
-    axes.set_ylim(low, high)
-    d.ticks(axes.xaxis, d.powers(min(xs), max(xs)), short)
-    d.ticks(axes.yaxis, d.powers(low, high), lambda value: bytes_text(value, 1))
+    points = [(r["tokens"], r.value("allocated_bytes")) for r in rows]
+    within = sum(r["tokens"] <= r["context_tokens"] for r in rows) or 1
+    parts = [Series("", look, points[:within]), Series(name, look, points[within - 1:], 0.9)]
+    if within < len(points):
+        parts.append(Series("", (look[0], "", "o"), points[within - 1:within]))
+    return parts
 
 
 def finding(results):

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cost of each operation of the pool at each pool size, with the tail of single calls."""
 
-import math
+from itertools import cycle
 
 from kvproof_report.common.experiments import words
 from kvproof_report.draw import drawing as d
-from kvproof_report.draw.numbers import binary, count, digits, short, time_text
+from kvproof_report.draw.lines import Axis, Lines, Series
+from kvproof_report.draw.numbers import binary, count, digits, time_text
 from kvproof_report.draw.plot import Plot, groups, plain_table
+from kvproof_report.draw.sheet import Beside, Key, Words, drawn
 
 CALLS = (("call_p50", "median", d.SOLID, 1.8), ("call_p99", "99 %", d.DASHED, 1.2),
          ("call_worst", "worst", d.DOTTED, 1.4))
+FLOOR, BARE = "floor_ns_per_block", (d.SOFT, d.SOLID, "")
 
 
 def cases(results):
@@ -40,113 +43,49 @@ def name_of(row):
     return f"{words(row['operation'])} × {count(row['batch'])}"
 
 
-def draw(results, width):
-    narrow = width < 500
+@drawn
+def draw(results):
     lines = main_cases(results)
-    looks = {operation: d.SERIES_LOOK[i % len(d.SERIES_LOOK)] for i, operation in enumerate(lines)}
+    looks = dict(zip(lines, cycle(d.SERIES_LOOK)))
     panels = [case for case in cases(results).values() if has_calls(case[0] + case[1])]
-    columns, main, panel = (2, 240, 118) if narrow else (4, 250, 132)
-    right = 16 if narrow else 190
-    key = d.key_height(key_entries(lines, looks), width - 20) if narrow else 0
-    grid = 40 + math.ceil(len(panels) / columns) * (panel + 52) - 22 if panels else 0
-    figure = d.new_figure(width, 46 + main + 48 + key + grid)
-    axes = d.place(figure, 52, 46, width - 52 - right, main)
-    draw_main(axes, lines, looks, narrow)
-    if narrow:
-        d.draw_key(figure, key_entries(lines, looks), 20, 46 + main + 48, width - 20)
-    if panels:
-        draw_calls(figure, panels, looks, columns, 46 + main + 48 + key + 40, panel, width)
-    return figure
+    return [draw_main(lines, looks)] + (draw_calls(panels, looks) if panels else [])
 
 
 def has_calls(rows):
     return all(metric in r.metrics for r in rows for metric, *_ in CALLS)
 
 
-def draw_main(axes, lines, looks, narrow):
-    ends = []
-    for operation, rows in lines.items():
-        colour, dash, marker = looks[operation]
-        xs = [r["num_blocks"] for r in rows]
-        metrics = [r.metrics["ns_per_block"] for r in rows]
-        axes.plot(xs, [m.value for m in metrics], color=colour, linestyle=dash, marker=marker,
-                  zorder=3)
-        axes.vlines(xs, [m.low for m in metrics], [m.high for m in metrics], color=colour,
-                    linewidth=1)
-        ends.append((xs[-1], metrics[-1].value, name_of(rows[0]), colour))
-    ends += draw_bare_list(axes, lines)
-    rows = [r for rows in lines.values() for r in rows]
-    log_log(axes, [r["num_blocks"] for r in rows],
-            [bound for r in rows for bound in (r.metrics["ns_per_block"].low,
-                                               r.metrics["ns_per_block"].high)] +
-            [end[1] for end in ends])
-    d.title(axes, "operation × blocks of one call", "ns per block, log scale; bars: min to max")
-    d.x_title(axes, "blocks in the pool, log scale")
-    if not narrow:
-        d.end_labels(axes, ends)
+def points(rows, metric):
+    return [(r["num_blocks"], r.metrics[metric]) for r in rows if metric in r.metrics]
 
 
-def draw_bare_list(axes, lines):
-    """Draws a thin line if the results state the cost of a bare linked list in the same case."""
-    ends = []
-    for rows in lines.values():
-        rows = [r for r in rows if "floor_ns_per_block" in r.metrics]
-        if rows:
-            axes.plot([r["num_blocks"] for r in rows],
-                      [r.value("floor_ns_per_block") for r in rows], color=d.SOFT, linewidth=0.9)
-            ends.append((rows[-1]["num_blocks"], rows[-1].value("floor_ns_per_block"),
-                         f"bare list × {count(rows[0]['batch'])}", d.SOFT))
-    return ends
+def draw_main(lines, looks):
+    series = [Series(name_of(rows[0]), looks[operation], points(rows, "ns_per_block"))
+              for operation, rows in lines.items()]
+    for rows in lines.values():  # the cost of a bare linked list in the same case
+        if bare := points(rows, FLOOR):
+            series.append(Series(f"bare list × {count(rows[0]['batch'])}", BARE, bare, 0.9))
+    sizes = sorted({r["num_blocks"] for rows in lines.values() for r in rows})
+    return Lines("operation × blocks of one call",
+                 Axis("blocks in the pool, log scale", 2, binary, sizes),
+                 Axis("ns per block, log scale; bars: min to max", 10), series, tall=250)
 
 
-def log_log(axes, xs, ys):
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    low, high = min(y for y in ys if y > 0) / 1.4, max(ys) * 1.4
-    axes.set_xlim(min(xs) / 1.25, max(xs) * 1.25)
-    axes.set_ylim(low, high)
-    d.ticks(axes.xaxis, sorted(set(xs)), binary)
-    d.ticks(axes.yaxis, d.log_marks(low, high), short)
-
-
-def key_entries(lines, looks):
-    """On a phone there is no room beside the lines: their names stand below."""
-    entries = [(name_of(rows[0]), looks[operation]) for operation, rows in lines.items()]
-    if any("floor_ns_per_block" in r.metrics for rows in lines.values() for r in rows):
-        entries.append(("thin: a bare list", (d.SOFT, d.SOLID, "")))
-    return entries
-
-
-def draw_calls(figure, panels, looks, columns, top, panel, width):
+def draw_calls(panels, looks):
     """Draws one small panel for each operation and batch, all with the same axes."""
-    values = [r.value(metric) for rows, _ in panels for r in rows for metric, *_ in CALLS]
-    values += [r.value("call_p50") for _, easy in panels for r in easy]
-    xs = sorted({r["num_blocks"] for rows, _ in panels for r in rows})
-    left, gap, right = 52, 16, 50
-    size = (width - left - right - gap * (columns - 1)) / columns
-    for index, (rows, easy) in enumerate(panels):
-        column, row = index % columns, index // columns
-        axes = d.place(figure, left + column * (size + gap), top + row * (panel + 52), size, panel)
+    sizes = sorted({r["num_blocks"] for rows, _ in panels for r in rows})
+    times = [r.value(metric) for rows, _ in panels for r in rows for metric, *_ in CALLS]
+    x = Axis("", 2, binary, sizes[::max(1, len(sizes) // 2)], sizes)
+    y = Axis("", 10, lambda value: time_text(value, 1), span=[min(times), max(times)])
+    small = []
+    for rows, easy in panels:
         colour = looks[rows[0]["operation"]][0]
-        draw_calls_of(axes, rows, easy, colour)
-        log_log(axes, xs, values)
-        low, high = axes.get_ylim()
-        d.ticks(axes.yaxis, d.powers(low, high),
-                (lambda v: time_text(v, 1)) if column == 0 else (lambda v: ""))
-        last = index + columns >= len(panels)
-        d.ticks(axes.xaxis, [xs[0], xs[len(xs) // 2]], binary if last else lambda v: "")
-        d.title(axes, name_of(rows[0]), "time of one call, log" if index == 0 else None)
-        if column == columns - 1 or index == len(panels) - 1:
-            d.end_labels(axes, [(rows[-1]["num_blocks"], rows[-1].value(metric), text, colour)
-                                for metric, text, *_ in CALLS], gap=12, offset=2)
-
-
-def draw_calls_of(axes, rows, easy, colour):
-    axes.plot([r["num_blocks"] for r in easy], [r.value("call_p50") for r in easy], color=d.SOFT,
-              linewidth=0.9)
-    for metric, _, dash, weight in CALLS:
-        axes.plot([r["num_blocks"] for r in rows], [r.value(metric) for r in rows], color=colour,
-                  linestyle=dash, linewidth=weight, marker="." if len(rows) == 1 else "")
+        series = [Series("", BARE, points(easy, "call_p50"), 0.9)] + [
+            Series("", (colour, dash, "." if len(rows) == 1 else ""), points(rows, metric), weight)
+            for metric, _, dash, weight in CALLS]
+        small.append(Lines(name_of(rows[0]), x, y, series, tall=125))
+    return [Words("The time of one call, log scale", d.INK, "bold"),
+            Key([(name, (d.SOFT, dash, "")) for _, name, dash, _ in CALLS], 44), Beside(small, 160, 0)]
 
 
 # ---- in words -----------------------------------------------------------------------------------

@@ -4,8 +4,10 @@
 import math
 
 from kvproof_report.draw import drawing as d
-from kvproof_report.draw.numbers import count, percent, short
+from kvproof_report.draw.lines import Axis, Lines, Series
+from kvproof_report.draw.numbers import count, percent
 from kvproof_report.draw.plot import Number, Plot, groups, plain_table
+from kvproof_report.draw.sheet import Beside, drawn
 
 # Share of the distinct blocks -> token hit rate of Mooncake's conversation trace at 512 tokens per
 # block, from a simulator that shares no code with this project (leaf-first LRU, prompts only).
@@ -38,21 +40,6 @@ def panels(results):
     return found
 
 
-def draw(results, width):
-    narrow = width < 500
-    sources = panels(results)
-    columns = 1 if narrow or len(sources) == 1 else 2
-    panel_width = (width - columns * (44 + 104)) // columns
-    panel = 200 if narrow else 230
-    rows = math.ceil(len(sources) / columns)
-    figure = d.new_figure(width, rows * (46 + panel + 50))
-    for index, (source, lines) in enumerate(sources.items()):
-        left = 44 + (index % columns) * (panel_width + 44 + 104)
-        axes = d.place(figure, left, 46 + (index // columns) * (panel + 96), panel_width, panel)
-        draw_panel(axes, source, lines)
-    return figure
-
-
 def cache_tokens(result):
     return float(result["capacity_blocks"] * result["block_size"])
 
@@ -62,46 +49,31 @@ def known_or_first(sources):
     return next((source for source in sources if is_known(source)), next(iter(sources)))
 
 
-def rate_axes(axes, sizes, marks, highest, bins):
-    """A hit rate against the size of a cache. @param marks: (low, high) -> ticks of the size"""
-    low, high = min(sizes, default=1) / 1.3, max(sizes, default=10) * 1.3
-    axes.set_xscale("log")
-    axes.set_xlim(low, high)
-    d.ticks(axes.xaxis, marks(low, high), short)
-    axes.set_ylim(0, highest)
-    axes.yaxis.get_major_locator().set_params(nbins=bins)
+@drawn
+def draw(results):
+    return [Beside([panel(source, lines) for source, lines in panels(results).items()], 300)]
 
 
-def draw_panel(axes, source, lines):
-    ends, sizes = [], []
+RING = (d.INK, "", "o")
+
+
+def panel(source, lines):
+    series, levels, known = [], [], []
     for index, (size, (finite, infinite)) in enumerate(lines.items()):
-        colour, dash, marker = d.SERIES_LOOK[index % len(d.SERIES_LOOK)]
-        xs = [cache_tokens(r) for r in finite]
-        ys = [100 * r.value("hit_rate_tokens") for r in finite]
-        axes.plot(xs, ys, color=colour, linestyle=dash, marker=marker, zorder=3)
-        sizes += xs
-        if xs:
-            ends.append((xs[-1], ys[-1], f"blocks of {size}", colour))
+        look = d.SERIES_LOOK[index % len(d.SERIES_LOOK)]
+        series.append(Series(f"blocks of {size}", look, [
+            (cache_tokens(r), 100 * r.value("hit_rate_tokens")) for r in finite]))
         if infinite:
             ceiling = 100 * infinite.value("hit_rate_tokens")
-            axes.axhline(ceiling, color=colour, linewidth=1, linestyle=d.DOTTED, zorder=2)
-            ends.append((max(xs, default=1), ceiling, f"infinite {ceiling:.1f} %", colour))
+            levels.append((ceiling, f"infinite {ceiling:.1f} %", (look[0], d.DOTTED, "")))
         if is_known(source) and size == KNOWN_BLOCK_SIZE:
-            draw_known(axes, finite)
-    rate_axes(axes, sizes, d.powers, max([1] + [end[1] for end in ends]) * 1.12, 5)
-    d.title(axes, d.shorten(source), "prompt tokens found in the cache (%)")
-    d.x_title(axes, "cache size (tokens), log scale")
-    d.end_labels(axes, ends)
-
-
-def draw_known(axes, finite):
-    points = [(cache_tokens(r), 100 * rate) for r in finite for share, rate in KNOWN_SHARES.items()
-              if abs(r["capacity_share"] - share) < 1e-9]
-    if not points:
-        return
-    axes.plot(*zip(*points), linestyle="none", marker="o", markersize=10, markerfacecolor="none",
-              markeredgecolor=d.INK, markeredgewidth=1, zorder=4)
-    d.write(axes, "rings: an independent simulator", (1, 0), (-6, 8), d.SOFT, on="axes", ha="right")
+            known = [(cache_tokens(r), 100 * rate) for r in finite
+                     for share, rate in KNOWN_SHARES.items()
+                     if abs(r["capacity_share"] - share) < 1e-9]
+    series.append(Series("", RING, known, size=10, hollow=True))
+    return Lines(d.shorten(source), Axis("cache size (tokens), log scale", 10),
+                 Axis("prompt tokens found in the cache (%)", span=[0]), series, levels,
+                 "rings: an independent simulator" if known else "")
 
 
 # ---- in words -----------------------------------------------------------------------------------

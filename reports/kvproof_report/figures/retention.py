@@ -2,9 +2,11 @@
 """Hit rate of hybrids against the size of the pool, by what they keep of windows and states."""
 
 from kvproof_report.draw import drawing as d
+from kvproof_report.draw.lines import Axis, Lines, Series
 from kvproof_report.draw.numbers import count, percent, short
 from kvproof_report.draw.plot import Plot, groups, plain_table
-from kvproof_report.figures.prefix import is_infinite, known_or_first, rate_axes
+from kvproof_report.draw.sheet import Beside, Key, Words, drawn
+from kvproof_report.figures.prefix import is_infinite, known_or_first
 
 DENSE, BOUNDARIES, OPTIMUM = "dense", "0", "optimum"
 LOOK = {DENSE: (d.VERMILLION, d.SOLID, "s"), BOUNDARIES: (d.BLUE, d.SOLID, "o"),
@@ -42,59 +44,31 @@ def settings(results):
             for source, cases in groups(results, "source").items()}
 
 
-def draw(results, width):
-    narrow = width < 500
-    sources = settings(results)
+@drawn
+def draw(results):
     retentions = sorted(groups(results, "retention"), key=lambda r: (order(r), r))
-    entries = [(name(r), look(r)) for r in retentions]
-    columns = 1 if narrow else min(3, max(map(len, sources.values())))
-    panel_width, panel, above, below = width // columns - 48, 200, 48, 66
-    key = d.key_height(entries, width - 48)
-    lines = {source: -(-len(cases) // columns) for source, cases in sources.items()}
-    height = sum(24 + n * (above + panel + below) for n in lines.values())
-    figure = d.new_figure(width, key + height)
-    d.draw_key(figure, entries, 44, 4, width - 48)
-    top = key
-    for source, cases in sources.items():
-        head = d.place(figure, 4, top, width - 8, 24)
-        head.set_axis_off()
-        head.annotate(d.shorten(source, 48), (0, 0), xycoords="axes fraction", color=d.INK,
-                      weight="bold", va="bottom")
+    parts = [Key([(name(r), look(r)) for r in retentions], 44)]
+    for source, cases in settings(results).items():
         highest = max(1, *(rate(r) for rows in cases.values() for r in rows)) * 1.08
-        for index, (case, rows) in enumerate(cases.items()):
-            axes = d.place(figure, 40 + index % columns * (panel_width + 48),
-                           top + 24 + above + index // columns * (above + panel + below),
-                           panel_width, panel)
-            draw_panel(axes, case, rows, highest)
-        top += 24 + lines[source] * (above + panel + below)
-    return figure
+        parts += [Words(source, d.INK, "bold"),
+                  Beside([panel(case, rows, highest) for case, rows in cases.items()], 225)]
+    return parts
 
 
-def draw_panel(axes, case, results, highest):
+def panel(case, results, highest):
     model, hits = case
-    finite = [r for r in results if not is_infinite(r)]
-    by_retention = groups(finite, "retention")
-    for retention in sorted(by_retention, key=order):  # the last is the smallest and on top
-        colour, dash, marker = look(retention)
-        rows = sorted(by_retention[retention], key=tokens)
-        axes.plot([tokens(r) for r in rows], [rate(r) for r in rows], color=colour, linestyle=dash,
-                  marker=marker, markersize=7 - 1.5 * order(retention), zorder=3,
-                  linewidth=1 if retention == OPTIMUM else 1.7)
-    rate_axes(axes, list(map(tokens, finite)), d.powers, highest, 5)
-    d.title(axes, d.shorten(model, 16) + (", inside blocks" if hits == INSIDE else ""),
-            "prompt tokens found (%)")
-    d.x_title(axes, "pool size (tokens), log scale")
-    write_kept(axes, [r for r in results if is_infinite(r) and "kept_blocks" in r.metrics])
-
-
-def write_kept(axes, results):
-    """Under the panel: the blocks that each keeps where there is room for all."""
-    rows = sorted(results, key=lambda r: order(r["retention"]))
-    texts = [("blocks kept:", d.SOFT)] * bool(rows) + [
-        (short(float(f"{r.value('kept_blocks'):.3g}")), look(r["retention"])[0]) for r in rows]
-    for place, (text, colour) in enumerate(texts[:4]):
-        d.write(axes, text, ((0, 0.41, 0.62, 0.83)[place], 0), (0, -45), colour, on="axes",
-                va="center")
+    finite = groups([r for r in results if not is_infinite(r)], "retention")
+    infinite = sorted((r for r in results if is_infinite(r) and "kept_blocks" in r.metrics),
+                      key=lambda r: order(r["retention"]))
+    series = [Series("", look(retention), [(tokens(r), rate(r)) for r in sorted(rows, key=tokens)],
+                     1 if retention == OPTIMUM else 1.7, 7 - 1.5 * order(retention))
+              for retention, rows in sorted(finite.items(), key=lambda item: order(item[0]))]
+    kept = [(short(float(f"{r.value('kept_blocks'):.3g}")), look(r["retention"])[0])
+            for r in infinite[:3]]
+    return Lines(d.shorten(model, 16) + (", inside blocks" if hits == INSIDE else ""),
+                 Axis("pool size (tokens), log scale", 10),
+                 Axis("prompt tokens found (%)", span=[0, highest]), series, tall=200,
+                 below=[("blocks kept:", d.SOFT)] * bool(kept) + kept)
 
 
 # ---- in words -----------------------------------------------------------------------------------

@@ -2,32 +2,22 @@
 """The cost of the serving simulation itself: time for each block that it touches."""
 
 from kvproof_report.draw import drawing as d
+from kvproof_report.draw.lines import Axis, Lines, Series
 from kvproof_report.draw.numbers import digits, short, time_text
 from kvproof_report.draw.plot import Plot, plain_table
+from kvproof_report.draw.sheet import drawn
 
 
 def by_blocks(results):
     return sorted(results, key=lambda r: r["blocks"])
 
 
-def draw(results, width):
-    rows = by_blocks(results)
-    panel = 190
-    figure = d.new_figure(width, 32 + panel + 48)
-    axes = d.place(figure, 52, 32, width - 52 - 24, panel)
-    blocks = [r["blocks"] for r in rows]
-    metrics = [r.metrics["ns_per_block"] for r in rows]
-    axes.fill_between(blocks, [m.low if m.has_spread else m.value for m in metrics],
-                      [m.high if m.has_spread else m.value for m in metrics],
-                      color=d.BLUE, alpha=0.18, linewidth=0)
-    axes.plot(blocks, [m.value for m in metrics], color=d.BLUE, marker="o")
-    axes.set_xscale("log")
-    d.ticks(axes.xaxis, d.powers(blocks[0] / 1.1, blocks[-1] * 1.1), short)
-    axes.set_ylim(bottom=0)
-    d.ticks(axes.yaxis, axes.get_yticks()[:-1], lambda value: f"{value:g}")
-    d.y_title(axes, "ns per block, shaded: min to max")
-    d.x_title(axes, "blocks touched, log scale")
-    return figure
+@drawn
+def draw(results):
+    points = [(r["blocks"], r.metrics["ns_per_block"]) for r in by_blocks(results)]
+    return [Lines("", Axis("blocks touched, log scale", 10, pad=1.05),
+                  Axis("ns per block, shaded: min to max", span=[0]),
+                  [Series("", (d.BLUE, d.SOLID, "o"), points, band=True)], tall=190)]
 
 
 def settled(results):
