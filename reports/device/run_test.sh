@@ -85,10 +85,10 @@ if [ "$code" = 0 ]; then
 import matplotlib
 matplotlib.use('Agg')
 from matplotlib import pyplot
-from kvproof_report.device import draw
 from kvproof_report.draw.drawing import use_style
 use_style()
-axes = draw.figure_of(pyplot, [('share', [(1, 0.5), (2048, 1)])], ('tokens', 'share'), '').axes[0]
+from kvproof_report.device import figures
+axes = figures.lines({'share': [(1, 0.5), (2048, 1)]}, 'tokens', '').axes[1]
 labels = [label.get_text() for label in axes.get_xticklabels()]
 assert labels == ['1', '2,048'], labels"
   expect 0

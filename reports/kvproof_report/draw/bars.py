@@ -30,7 +30,9 @@ class Bar:
 
     @property
     def end(self) -> float:
-        return self.start + sum(length for length, *_ in self.pieces)
+        """Where its numbers begin."""
+        return max(self.start + sum(length for length, *_ in self.pieces),
+                   self.mark[0] if self.mark else 0)
 
     def text_width(self) -> float:
         return sum(d.text_width(text, weight) + EDGE for text, _, weight in self.text)
@@ -63,7 +65,7 @@ class Bars:
             room = EDGE + max(d.text_width(label) for label in labels) + GAP
             if room <= 0.42 * width:
                 return labels, room
-        return [r.label for r in self.rows], 0
+        return [d.shortened(r.label, width - 2 * EDGE) for r in self.rows], 0
 
     def grid(self, width: float) -> tuple[int, float]:
         """(columns beside each other, width of one)"""
@@ -149,7 +151,7 @@ def draw_bar(axes: Axes, bar: Bar, y: float, apart: bool) -> None:
         axes.barh(y, length, left=at, height=THICK, color=colour, alpha=opacity, linewidth=0)
         at += length
     if bar.outline:
-        axes.barh(y, bar.end, height=THICK, fill=False, edgecolor=bar.outline[0], linewidth=1,
+        axes.barh(y, at, height=THICK, fill=False, edgecolor=bar.outline[0], linewidth=1,
                   linestyle=bar.outline[1])
     if bar.mark:
         axes.vlines([bar.mark[0]], y - THICK / 2 - 2, y + THICK / 2 + 2, color=bar.mark[1],
@@ -165,20 +167,3 @@ def draw_bar(axes: Axes, bar: Bar, y: float, apart: bool) -> None:
                 weight=weight, zorder=5, annotation_clip=False,
                 bbox={"facecolor": d.PAPER, "linewidth": 0, "pad": 1})
         x += d.text_width(text, weight) + EDGE
-
-
-@dataclass
-class Tints:
-    """What the pieces of a bar mean."""
-    names: Sequence[tuple[str, str, float]]  # (name, colour, opacity)
-
-    def height(self, width: float) -> float:
-        return 22
-
-    def draw(self, figure: Figure, left: float, top: float, width: float) -> None:
-        axes = d.canvas(figure, left, top, width, 18)
-        x = 12.0
-        for name, colour, opacity in self.names:
-            axes.barh(9, 11, left=x, height=11, color=colour, alpha=opacity, linewidth=0)
-            d.write(axes, name, (x + 16, 9), (0, 0), d.SOFT, va="center")
-            x += 36 + d.text_width(name)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The form of rows of dots: each row is a case, its values are dots on the axis of all rows, and its
-numbers stand at the right."""
+"""Rows of dots: each row is a case, its values are dots on the axis of all rows, and its numbers
+stand at the right."""
 
 from __future__ import annotations
 

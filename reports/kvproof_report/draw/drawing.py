@@ -140,7 +140,12 @@ def y_title(axes: Axes, text: str) -> None:
 
 
 def x_title(axes: Axes, text: str) -> None:
+    """Below the middle of the axes, or as near to it as the figure has room for the text."""
     axes.set_xlabel(text, labelpad=5)
+    place, whole = axes.get_position(), axes.figure.get_size_inches()[0] * 72
+    half = text_width(text) / 2 + 2 if text else 0
+    middle = max(half, min(whole - half, (place.x0 + place.x1) / 2 * whole))
+    axes.xaxis.label.set_x((middle / whole - place.x0) / place.width)
 
 
 def ticks(axis: Axis, values: Iterable[float], text: Callable[[Any], str]) -> None:
@@ -229,7 +234,8 @@ def draw_key(figure: Figure, entries: list[Entry], left: float, top: float, widt
             axes.plot([start, start + 13, start + 26], [19 * y + 9] * 3, color=colour,
                       linestyle=dash, marker=marker, markevery=[1],
                       linewidth=0.9 if colour in (INK, SOFT) else 1.7)
-            axes.annotate(text, (start + 33, 19 * y + 9), va="center", color=colour)
+            axes.annotate(shortened(text, width / columns - 35), (start + 33, 19 * y + 9),
+                          va="center", color=colour)
 
 
 def text_width(text: str, weight: str = "normal") -> float:

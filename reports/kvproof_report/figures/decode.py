@@ -2,8 +2,8 @@
 """Paged decode: the share of the read ceiling and the price of paging, by block size and shape."""
 
 from kvproof_report.common.result_files import Metric
-from kvproof_report.draw import dot_rows
 from kvproof_report.draw import drawing as d
+from kvproof_report.draw.dots import Dot, Dots, Row
 from kvproof_report.draw.lines import Axis, Lines, Series
 from kvproof_report.draw.numbers import binary, count, digits, times
 from kvproof_report.draw.plot import Number, Plot, plain_table
@@ -67,11 +67,12 @@ def draw_blocks(results):
     shares, prices = [], []
     for name in layouts(results):
         rows = by_block_size(results, name)
-        shares += [Series("", LAYOUT_LOOK[name], [(r["block_size"], r.metrics[READ]) for r in rows]),
-                   Series("", CONTIGUOUS_LOOK, [(r["block_size"], r.value(CONTIGUOUS))
-                                                for r in rows], 1.2, 3)]
-        prices.append(Series("", LAYOUT_LOOK[name],
-                             [(r["block_size"], r.metrics[PAGED]) for r in rows]))
+        reads, paged = ([(r["block_size"], r.metrics[metric]) for r in rows]
+                        for metric in (READ, PAGED))
+        contiguous = [(r["block_size"], r.value(CONTIGUOUS)) for r in rows]
+        shares += [Series("", LAYOUT_LOOK[name], reads),
+                   Series("", CONTIGUOUS_LOOK, contiguous, 1.2, 3)]
+        prices.append(Series("", LAYOUT_LOOK[name], paged))
     prices.append(Series("", (d.INK, "", "D"), [
         (at, Metric((low + high) / 2, "ratio", low, high)) for low, high in PUBLISHED_PRICES],
         size=5.5, hollow=True))
@@ -133,7 +134,7 @@ NAMES = {"layout": "layout", "threads": "threads", "order": "block order", "cont
 
 
 def shape_rows(results):
-    """(group or None, label, dots): every case that is not of the block sweep."""
+    """Every case that is not of the block sweep."""
     base = main_case(results)
     groups = {}
     for result in results:
@@ -146,10 +147,10 @@ def shape_rows(results):
     for key in ["", *[k for k in groups if k]]:
         for index, result in enumerate(groups.get(key, [])):
             look = LAYOUT_LOOK[result["layout"]][0]
-            dots = [(result.metrics[READ], (look, False)),
-                    (result.metrics[CONTIGUOUS], (d.VERMILLION, True))]
-            group = " and ".join(NAMES.get(n, n) for n in key.split("+")) if index == 0 else None
-            rows.append((group, label_of(result, key), dots))
+            dots = [Dot(result.metrics[READ], look),
+                    Dot(result.metrics[CONTIGUOUS], d.VERMILLION, hollow=True)]
+            group = "" if index else " and ".join(NAMES.get(n, n) for n in key.split("+"))
+            rows.append(Row(label_of(result, key), dots, group=group))
     return rows
 
 
@@ -165,18 +166,12 @@ def label_of(result, key):
     return ", ".join(parts)
 
 
-def draw_shapes(results, width):
-    rows = shape_rows(results)
-    height = dot_rows.height_of(rows)
-    looks = [("paged", (d.BLUE, "", "o")), ("paged, NHD", (d.GREEN, "", "o")),
-             ("contiguous (hollow)", (d.VERMILLION, "", "o"))]
-    figure = d.new_figure(width, 20 + height + 44 + d.key_height(looks, width - 20))
-    values = [m.value for _, _, dots in rows for m, _ in dots]
-    dot_rows.draw_rows(figure, rows, 20, width, 0, max(1.05, 1.05 * max(values)),
-                          "share of the read ceiling" + (
-                              "" if width < 500 else "; line: 10 to 90 %"))
-    d.draw_key(figure, looks, 20, 20 + height + 44, width - 20)
-    return figure
+@drawn
+def draw_shapes(results):
+    return [Dots(shape_rows(results), "share of the read ceiling; line: 10 to 90 %", mark=1,
+                 spread=True),
+            Key([("paged", (d.BLUE, "", "o")), ("paged, NHD", (d.GREEN, "", "o")),
+                 ("contiguous (hollow)", (d.VERMILLION, "", "o"))])]
 
 
 def finding_shapes(results):

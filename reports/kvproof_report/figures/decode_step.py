@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """A decode step of a batch: time and instructions of a token, by one call, by three, in Python."""
 
-from kvproof_report.draw import dot_rows
 from kvproof_report.draw import drawing as d
-from kvproof_report.draw.numbers import count, digits, short, times
+from kvproof_report.draw.dots import Dot, Dots, Row
+from kvproof_report.draw.numbers import count, digits, times
 from kvproof_report.draw.plot import Plot, groups, plain_table
+from kvproof_report.draw.sheet import Words, drawn
 
 TIME, COUNTED = "ns_per_token", "instructions_per_token"
-# call's name -> (label, look); the look is a colour and whether the dot is hollow.
-CALLS = {"one": ("one call", (d.BLUE, False)), "three": ("three calls", (d.GREEN, False))}
-HASH = ("hash alone", (d.VERMILLION, True))
-PYTHON = {"textbook": ("textbook", (d.AMBER, False)), "vllm": ("vLLM", (d.PINK, False))}
-NOT_COUNTED = ("Instructions of a token: not counted here.",
-               "That takes valgrind, and a run without --smoke.")
+# call's name -> (label, colour); the floor is hollow.
+CALLS = {"one": ("one call", d.BLUE), "three": ("three calls", d.GREEN)}
+HASH = ("hash alone", d.VERMILLION)
+PYTHON = {"textbook": ("textbook", d.AMBER), "vllm": ("vLLM", d.PINK)}
+NOT_COUNTED = ("Instructions of a token: not counted here. That takes valgrind, and a run without "
+               "--smoke.")
 
 
 def batches(results):
@@ -23,20 +24,20 @@ def batches(results):
 
 
 def panel_rows(results, cases):
-    """The rows of a panel. @param cases: results of one batch -> [((label, look), metric)]"""
+    """The rows of a panel. @param cases: results of one batch -> [((label, colour), metric)]"""
     rows = []
     for live, batch in batches(results).items():
-        for index, ((label, look), metric) in enumerate(cases(batch)):
-            group = f"batch of {count(live)}" if index == 0 else None
-            rows.append((group, label, [(metric, look)]))
+        for index, (name, metric) in enumerate(cases(batch)):
+            rows.append(Row(name[0], [Dot(metric, name[1], hollow=name == HASH)],
+                            group="" if index else f"batch of {count(live)}"))
     return rows
 
 
 def times_of(batch):
     return ([(HASH, batch[0].metrics[f"hash_alone_{TIME}"])] +
             [(CALLS[r["calls"]], r.metrics[TIME]) for r in batch] +
-            [((f"Python, {name}", look), r.metrics[f"{engine}_{TIME}"])
-             for engine, (name, look) in PYTHON.items() for r in batch
+            [((f"Python, {name}", colour), r.metrics[f"{engine}_{TIME}"])
+             for engine, (name, colour) in PYTHON.items() for r in batch
              if f"{engine}_{TIME}" in r.metrics])
 
 
@@ -46,31 +47,12 @@ def counts_of(batch):
             [(CALLS[r["calls"]], r.metrics[COUNTED]) for r in counted])
 
 
-def draw(results, width):
-    timed, counted = panel_rows(results, times_of), panel_rows(results, counts_of)
-    second = 20 + dot_rows.height_of(timed) + 56
-    figure = d.new_figure(width, second + dot_rows.height_of(counted) + 44)
-    right = 62 if width < 500 else 200
-    draw_times(figure, timed, width, right)
-    if counted:
-        most = max(metric.value for _, _, dots in counted for metric, _ in dots)
-        dot_rows.draw_rows(figure, counted, second, width, 0, 1.08 * most,
-                           "instructions per token", mark=0, right=right)
-    else:
-        axes = d.place(figure, 8, second, width - 16, 40)
-        axes.set_axis_off()
-        axes.annotate("\n".join(NOT_COUNTED), (0, 1), va="top", color=d.INK)
-    return figure
-
-
-def draw_times(figure, rows, width, right):
-    """Draws a log axis: what Python takes is far from the rest."""
-    ends = [end for _, _, dots in rows for metric, _ in dots for end in (metric.low, metric.high)]
-    low, high = min(ends) / 1.3, max(ends) * 1.3
-    axes = dot_rows.draw_rows(figure, rows, 20, width, low, high,
-                              "ns per token, log scale; line: 10 to 90 %", mark=0, right=right)
-    axes.set_xscale("log")
-    d.ticks(axes.xaxis, d.thin(d.powers(low, high), 5 if width < 500 else 9), short)
+@drawn
+def draw(results):
+    counted = panel_rows(results, counts_of)
+    return [Dots(panel_rows(results, times_of), "ns per token, log scale; line: 10 to 90 %",
+                 log=True, spread=True),
+            Dots(counted, "instructions per token") if counted else Words(NOT_COUNTED, d.INK)]
 
 
 # ---- in words -----------------------------------------------------------------------------------

@@ -3,11 +3,10 @@
 
 from kvproof_report.common.experiments import words
 from kvproof_report.draw import drawing as d
-from kvproof_report.draw.numbers import count, digits, short, time_text, tiny
+from kvproof_report.draw.dots import Dot, Dots, Row, exact
+from kvproof_report.draw.numbers import count, digits, time_text, tiny
 from kvproof_report.draw.plot import Plot, Table
-
-STEP = 26  # [px] from one space to the next
-
+from kvproof_report.draw.sheet import drawn
 
 def split(results):
     """(the spaces, largest first; their sum or None)"""
@@ -26,43 +25,19 @@ def seconds_text(result):
     return time_text(1e9 * result.value("seconds"), 2) if timed else "not timed"
 
 
-def draw(results, width):
-    narrow = width < 500
-    spaces, _ = split(results)
-    left, right, step = (96, 16, STEP + 16) if narrow else (130, 250, STEP)
-    figure = d.new_figure(width, 32 + step * len(spaces) + 48)
-    axes = d.place(figure, left, 32, width - left - right, step * len(spaces))
-    axes.set_xscale("log")
-    most = max(max(r.value("states"), r.value("edges")) for r in spaces)
-    least = min(r.value("states") for r in spaces)
-    axes.set_xlim(least / 2, most * 2)
-    axes.set_ylim(len(spaces) - 0.4, -0.6)
-    for index, result in enumerate(spaces):
-        draw_space(axes, index, result, narrow)
-    d.ticks(axes.xaxis, d.log_marks(least / 2, most * 2, 2), short)
-    d.row_axis(axes)
-    axes.annotate("states visited", (spaces[0].value("states"), -0.42), ha="center", va="bottom",
-                  color=d.BLUE, annotation_clip=False)
-    if spaces[0].value("edges") > 4 * spaces[0].value("states"):
-        axes.annotate("edges", (spaces[0].value("edges"), -0.42), ha="center", va="bottom",
-                      color=d.SOFT, annotation_clip=False)
-    d.x_title(axes, "log scale; hollow: cut off, not closed")
-    return figure
-
-
-def draw_space(axes, index, result, narrow):
-    states, edges = result.value("states"), result.value("edges")
-    colour = d.BLUE if is_closed(result) else d.VERMILLION
-    axes.plot([states, max(edges, states)], [index, index], color=d.SOFT, linewidth=1)
-    axes.plot([max(edges, states)], [index], color=d.SOFT, marker="|", markersize=8)
-    axes.plot([states], [index], marker="o", markersize=7, color=colour, zorder=3,
-              markerfacecolor=colour if is_closed(result) else d.PAPER, markeredgewidth=1.6)
-    d.write(axes, d.shorten(words(result["space"]), 15), (0, index), (-10, 0), on="row", ha="right")
-    text = (f"{'closed' if is_closed(result) else 'not closed'} at depth "
-            f"{count(result.value('depth'))}, {seconds_text(result)}")
-    place, offset, side = ((0, index + 0.33), (2, 0), "left") if narrow else (
-        (1, index), (12, 0), "left")
-    d.write(axes, text, place, offset, d.SOFT if is_closed(result) else colour, on="row", ha=side)
+@drawn
+def draw(results):
+    rows = []
+    for result in split(results)[0]:
+        states, edges = result.value("states"), result.value("edges")
+        colour = d.BLUE if is_closed(result) else d.VERMILLION
+        said = (f"{'closed' if is_closed(result) else 'not closed'} at depth "
+                f"{count(result.value('depth'))}, {seconds_text(result)}")
+        rows.append(Row(words(result["space"]), [
+            Dot(exact(states), colour, hollow=not is_closed(result), size=7)],
+            texts=[(said, d.SOFT if is_closed(result) else colour)], to=max(states, edges)))
+    return [Dots(rows, "states (dot) to edges, log scale; hollow: not closed",
+                 log=True, step=26)]
 
 
 # ---- in words -----------------------------------------------------------------------------------

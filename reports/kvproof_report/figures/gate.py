@@ -3,15 +3,14 @@
 
 from kvproof_report.common.experiments import words
 from kvproof_report.draw import drawing as d
+from kvproof_report.draw.dots import Dot, Dots, Row
 from kvproof_report.draw.numbers import digits
 from kvproof_report.draw.plot import Plot, groups, plain_table
+from kvproof_report.draw.sheet import Key, drawn
 
 LOOKS = {"worse": (d.VERMILLION, "", "s"), "better": (d.GREEN, "", "^"), "same": (d.GREY, "", "o"),
          "cannot_tell": (d.AMBER, "", "D")}
 MOST = 30  # [%] a larger change stands at the edge, with its number
-LINE, HEAD = 17, 24  # [px]
-
-
 def measures(results):
     """workload -> its counts, then its time"""
     return groups(results, "workload")
@@ -26,49 +25,23 @@ def change_text(percent):
     return f"\u00d7{digits(1 + percent / 100)}" if percent >= 1000 else f"{percent:+.0f} %"
 
 
-def draw(results, width):
-    narrow = width < 500
-    left = 165 if narrow else 190
-    lines = measures(results)
-    height = sum(HEAD + LINE * len(rows) for rows in lines.values())
-    figure = d.new_figure(width, 30 + height + 46 + 44)
-    axes = d.place(figure, left, 30, width - left - 58, height)
-    axes.set_ylim(height, 0)
+@drawn
+def draw(results):
     reach = min(MOST, max([6] + [1.25 * abs(r.value("change_percent")) for r in results]))
-    axes.set_xlim(-reach, reach)
-    axes.axvline(0, color=d.SOFT, linewidth=0.8)
-    y = 0
-    for workload, rows in lines.items():
-        d.write(axes, workload, (0, y + HEAD - 8), (-left + 6, 0), on="row", weight="bold",
-                va="baseline")
-        y += HEAD
-        for result in rows:
-            draw_line(axes, result, y + LINE / 2, reach, left)
-            y += LINE
-    axes.grid(axis="y", visible=False)
-    axes.grid(axis="x", visible=True)
-    axes.tick_params(left=False, labelleft=False)
-    axes.spines["left"].set_visible(False)
-    d.x_title(axes, "change [%]" if narrow else "change against the base [%]; band: threshold")
-    d.draw_key(figure, [(words(name), look) for name, look in LOOKS.items()], 20,
-               30 + height + 46, width - 20)
-    return figure
+    rows = [row_of(result, reach, "" if index else workload)
+            for workload, found in measures(results).items() for index, result in enumerate(found)]
+    return [Dots(rows, "change against the base [%]; band: threshold", -reach, reach, mark=0),
+            Key([(words(name), look) for name, look in LOOKS.items()])]
 
 
-def draw_line(axes, result, y, reach, left):
+def row_of(result, reach, group):
     metric = result.metrics["change_percent"]
     threshold = min(result.value("threshold_percent"), reach)
     colour, _, marker = LOOKS.get(result["verdict"], LOOKS["same"])
-    axes.fill_betweenx([y - 6, y + 6], -threshold, threshold, color=d.GRID, linewidth=0, zorder=1)
-    if metric.has_spread:
-        axes.plot([max(-reach, metric.low), min(reach, metric.high)], [y, y], color=colour,
-                  linewidth=1.2, zorder=3)
-    at = max(-reach, min(reach, metric.value))
-    axes.plot([at], [y], color=colour, marker=marker, linestyle="", zorder=4, clip_on=False)
-    d.write(axes, d.shorten(name_of(result), 24), (0, y), (-left + 14, 0), d.SOFT, on="row")
-    if metric.value != at:
-        d.write(axes, change_text(metric.value), (at, y), (8 if at > 0 else -8, 0), colour,
-                va="center", ha="left" if at > 0 else "right", annotation_clip=False)
+    beyond = abs(metric.value) > reach
+    return Row(name_of(result), [Dot(metric, colour, marker)], group=group, colour=d.SOFT,
+               texts=[(change_text(metric.value), colour)] if beyond else [],
+               band=(-threshold, threshold))
 
 
 def finding(results):

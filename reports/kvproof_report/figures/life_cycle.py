@@ -3,20 +3,20 @@
 
 from kvproof_report.common.experiments import words
 from kvproof_report.draw import drawing as d
-from kvproof_report.draw.bars import Bar, Bars, Column, Row, Tints
+from kvproof_report.draw.bars import Bar, Bars, Column, Row
 from kvproof_report.draw.lines import Axis
 from kvproof_report.draw.numbers import binary, digits
 from kvproof_report.draw.plot import Number, Plot, plain_table
-from kvproof_report.draw.sheet import drawn
+from kvproof_report.draw.sheet import Key, drawn
 
 FIRST_CASE = "xxh3_64k"  # 65,536 blocks and the fast hash; the others are shown below it
 FLOOR = "hash_alone_ns_per_block"  # no life costs less than to hash its blocks
 DECODED_TOKENS = 256  # of a request
 
-# The phases of a request: (metric, how often, name, opacity of its part of the bar).
-PHASES = (("ns_per_admission", 1, "admission", 1.0),
-          ("ns_per_decode_token", DECODED_TOKENS, f"{DECODED_TOKENS} tokens decoded", 0.62),
-          ("ns_per_finish", 1, "finish", 0.34))
+# The phases of a request: (metric, how often, name, colour of its part of the bar).
+PHASES = (("ns_per_admission", 1, "admission", d.BLUE),
+          ("ns_per_decode_token", DECODED_TOKENS, f"{DECODED_TOKENS} tokens decoded", d.GREEN),
+          ("ns_per_finish", 1, "finish", d.AMBER))
 
 
 def is_first_case(result):
@@ -46,17 +46,15 @@ def draw(results):
         text = [(f"{digits(metric.value)} ns{times_text(result)}", d.INK, "bold")]
         if metric.has_spread:
             text.append((f"{digits(metric.low)} to {digits(metric.high)}", d.SOFT, "normal"))
-        label = words(result["case"])
-        rows.append(Row(f"{label}: {size_of(result)}", [Bar(
+        rows.append(Row(f"{words(result['case'])}: {size_of(result)}", [Bar(
             parts_of(result), text, span=(metric.low, metric.high) if metric.has_spread else None,
             mark=(result.value(FLOOR), d.VERMILLION) if FLOOR in result.metrics else None)]))
-    tints = [(name, d.BLUE, opacity) for _, _, name, opacity in PHASES]
-    return [Bars(rows, [Column(x=Axis("ns per block of a request; mark in a bar: its hash alone"))]),
-            Tints(tints)]
+    return [Bars(rows, [Column(x=Axis("ns per block of a request; mark: its hash alone"))]),
+            Key([(name, (colour, "", "s")) for _, _, name, colour in PHASES])]
 
 
 def parts_of(result):
-    """[(length, colour, opacity)] of the bar; where the phases are known, it is divided as they share it.
+    """[(length, colour, opacity)] of the bar; where the phases are known, they share it.
 
     The phases are timed in runs of their own, because their clock costs time too.
     """
@@ -64,8 +62,8 @@ def parts_of(result):
     times = [result.value(name) * often if name in result.metrics else 0
              for name, often, *_ in PHASES]
     if not all(times):
-        return [(value, d.BLUE, 1.0)]
-    return [(value * time / sum(times), d.BLUE, phase[3]) for time, phase in zip(times, PHASES)]
+        return [(value, d.BLUE, 1)]
+    return [(value * time / sum(times), phase[3], 1) for time, phase in zip(times, PHASES)]
 
 
 def times_floor(result):

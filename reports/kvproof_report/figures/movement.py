@@ -3,10 +3,11 @@
 
 from statistics import median
 
-from kvproof_report.draw import dot_rows
 from kvproof_report.draw import drawing as d
+from kvproof_report.draw.dots import Dot, Dots, Row
 from kvproof_report.draw.numbers import digits
 from kvproof_report.draw.plot import Plot, groups, plain_table
+from kvproof_report.draw.sheet import Key, drawn
 
 COPY = "fraction_of_copy_ceiling"
 
@@ -30,21 +31,16 @@ def cases(results):
     return found
 
 
-def draw(results, width):
+@drawn
+def draw(results):
     rows = []
     for operation, group in cases(results).items():
         for index, (label, same) in enumerate(group):
-            dots = [(r.metrics[COPY], (d.BLUE if i == 0 else d.GREY, i > 0))
+            dots = [Dot(r.metrics[COPY], d.GREY if i else d.BLUE, hollow=i > 0)
                     for i, r in enumerate(same)]
-            rows.append((operation if index == 0 else None, label, dots))
-    height = dot_rows.height_of(rows)
-    key = [("fastest way", (d.BLUE, "", "o")), ("other ways (hollow)", (d.GREY, "", "o"))]
-    figure = d.new_figure(width, 20 + height + 44 + d.key_height(key, width - 20))
-    most = max((dot[0].value for _, _, dots in rows for dot in dots), default=1)
-    dot_rows.draw_rows(figure, rows, 20, width, 0, max(1.1, 1.08 * most),
-                       "share of the copy ceiling" + ("" if width < 500 else "; line: 10 to 90 %"))
-    d.draw_key(figure, key, 20, 20 + height + 44, width - 20)
-    return figure
+            rows.append(Row(label, dots, group="" if index else operation))
+    return [Dots(rows, "share of the copy ceiling; line: 10 to 90 %", mark=1, spread=True),
+            Key([("fastest way", (d.BLUE, "", "o")), ("other ways (hollow)", (d.GREY, "", "o"))])]
 
 
 def finding(results):

@@ -6,9 +6,10 @@ from math import exp, log
 
 from kvproof_report.common.kernel_cases import GROUPS, label_of
 from kvproof_report.draw import drawing as d
-from kvproof_report.draw.dot_rows import draw_rows, height_of
-from kvproof_report.draw.numbers import digits, short
+from kvproof_report.draw.dots import Dot, Dots, Row
+from kvproof_report.draw.numbers import digits
 from kvproof_report.draw.plot import Plot, groups, plain_table
+from kvproof_report.draw.sheet import Key, Words, drawn
 
 COLOURS = (d.VERMILLION, d.BLUE, d.GREEN, d.PINK)
 BY_PEER = "ours_over_peer"
@@ -23,76 +24,50 @@ def looks_of(results):
     return dict(zip(dict.fromkeys(r["peer"] for r in results), COLOURS))
 
 
-def kernel_rows(results, looks):
+def drawn_or_said(rows_of):
+    """Draws the rows of the pairs that could be compared; where there is none, the reasons stand in
+    the table."""
+    @drawn
+    def draw(results):
+        found = compared(results)
+        return rows_of(found) if found else [Words("no peer could be measured")]
+    return draw
+
+
+@drawn_or_said
+def draw_kernels(results):
     """A row for each case: a dot for each peer, the one that comes nearest to ours first."""
+    looks = looks_of(results)
     rows = []
     for (threads, operation), group in groups(results, "threads", "operation").items():
         title = f"{GROUPS[operation].partition(':')[0]}, {threads} thread{'s' * (threads > 1)}"
         for case, same in groups(group, "case").items():
             same = sorted(same, key=lambda r: -r.value(BY_PEER))
-            rows.append((title, label_of(same[0].parameters),
-                         [(r.metrics[BY_PEER], (looks[r["peer"]], False)) for r in same]))
-            title = None
-    return rows
+            rows.append(Row(label_of(same[0].parameters),
+                            [Dot(r.metrics[BY_PEER], looks[r["peer"]]) for r in same],
+                            group=title))
+            title = ""
+    return [Key([(peer, (colour, "", "o")) for peer, colour in looks.items()]),
+            Dots(rows, "our time over theirs; left of the line: faster", mark=1,
+                 spread=True)]
 
 
-def nothing(width):
-    """Where no pair could be compared the reasons stand in the table."""
-    figure = d.new_figure(width, 40)
-    d.write(d.canvas(figure, 0, 0, width, 40), "no peer could be measured", (8, 20), (0, 0), d.SOFT)
-    return figure
-
-
-def draw_kernels(results, width):
-    results, looks = compared(results), looks_of(compared(results))
-    if not results:
-        return nothing(width)
-    rows = kernel_rows(results, looks)
-    key = [(peer, (colour, "", "o")) for peer, colour in looks.items()]
-    keys = d.key_height(key, width - 20)
-    figure = d.new_figure(width, keys + 12 + height_of(rows) + 50)
-    d.draw_key(figure, key, 20, 0, width - 20)
-    most = max(r.value(BY_PEER) for r in results)
-    more = "" if width < 500 else "; left of the line ours is faster; line through a dot: range"
-    draw_rows(figure, rows, keys + 12, width, 0, max(1.15, 1.05 * most),
-              "our time over the peer's" + more)
-    return figure
-
-
-def allocator_rows(results, narrow):
+@drawn_or_said
+def draw_allocators(results):
     """A row for each operation and peer: ours, what its caller waits, and what is not binding."""
     rows = []
     for operation, group in groups(results, "operation").items():
-        title = operation
-        for result in group:
-            name = f"{result['peer']}, {result['hash']}" if narrow else (
-                f"{result['peer']}, ours by {result['hash']}: "
-                f"{digits(1 / result.value(BY_PEER))} times")
-            dots = [(result.metrics["time"], (d.BLUE, False)),
-                    (result.metrics["peer_time"], (d.VERMILLION, True))]
+        for index, result in enumerate(group):
+            dots = [Dot(result.metrics["time"], d.BLUE),
+                    Dot(result.metrics["peer_time"], d.VERMILLION, hollow=True)]
             if "peer_inner_time" in result.metrics:
-                dots.append((result.metrics["peer_inner_time"], (d.VERMILLION, False)))
-            rows.append((title, name, dots))
-            title = None
-    return rows
-
-
-def draw_allocators(results, width):
-    rows = allocator_rows(compared(results), width < 500)
-    if not rows:
-        return nothing(width)
-    key = [("ours", (d.BLUE, "", "o")), ("theirs (hollow)", (d.VERMILLION, "", "o")),
-           ("theirs, inside a binding", (d.VERMILLION, "", "o"))]
-    keys = d.key_height(key, width - 20)
-    figure = d.new_figure(width, keys + 12 + height_of(rows) + 50)
-    d.draw_key(figure, key, 20, 0, width - 20)
-    times = [metric.value for _, _, dots in rows for metric, _ in dots]
-    least, most = min(times) / 2, max(times) * 2
-    axes = draw_rows(figure, rows, keys + 12, width, least, most,
-                     "ns a block (decode step: a token), log scale", mark=-1)
-    axes.set_xscale("log")
-    d.ticks(axes.xaxis, d.log_marks(least, most, 6), short)
-    return figure
+                dots.append(Dot(result.metrics["peer_inner_time"], d.VERMILLION))
+            rows.append(Row(f"{result['peer']}, ours by {result['hash']}: "
+                            f"{digits(1 / result.value(BY_PEER))} times", dots,
+                            group="" if index else operation))
+    return [Key([("ours", (d.BLUE, "", "o")), ("theirs (hollow)", (d.VERMILLION, "", "o")),
+                 ("theirs, inside a binding", (d.VERMILLION, "", "o"))]),
+            Dots(rows, "ns a block (decode step: a token), log scale", log=True)]
 
 
 # ---- in words -----------------------------------------------------------------------------------

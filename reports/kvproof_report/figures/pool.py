@@ -85,7 +85,8 @@ def draw_calls(panels, looks):
             for metric, _, dash, weight in CALLS]
         small.append(Lines(name_of(rows[0]), x, y, series, tall=125))
     return [Words("The time of one call, log scale", d.INK, "bold"),
-            Key([(name, (d.SOFT, dash, "")) for _, name, dash, _ in CALLS], 44), Beside(small, 160, 0)]
+            Key([(name, (d.SOFT, dash, "")) for _, name, dash, _ in CALLS], 44),
+            Beside(small, 160, 0)]
 
 
 # ---- in words -----------------------------------------------------------------------------------

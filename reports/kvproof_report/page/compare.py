@@ -8,14 +8,16 @@ from html import escape
 from string import Template
 from urllib.parse import quote
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from kvproof_report.common.experiments import words
 from kvproof_report.common.result_files import Result, Results, load, paths_in, plain_name
 from kvproof_support.files import InputError
 from kvproof_report.draw import drawing as d
+from kvproof_report.draw.bars import Bar, Bars, Column, Row
+from kvproof_report.draw.lines import Axis
 from kvproof_report.draw.plot import Number, Plot, Table, rows_of, spread_cell
+from kvproof_report.draw.sheet import Key, sheet
 from kvproof_report.page.page import (LABELS, colours, common, drawings_of, html_table, read,
                                        value_text)
 from kvproof_report.page.sections import SUMMARY
@@ -23,7 +25,6 @@ from kvproof_report.page.sections import SUMMARY
 Machines = dict[str, tuple[str, Results]]  # name -> path, results
 Beside = list[tuple[str, Number]]  # of (machine, number with a metric), one or more of one unit
 Group = tuple[Plot, str, Beside]  # numbers of several machines that mean the same case
-STEP, HEAD, FOOT = 46, 20, 44  # [px]
 PERCENT = 100
 
 
@@ -87,22 +88,15 @@ def article(key: str, plot: Plot, what: str, numbers: Beside) -> str:
 # ---- a bar with its spread, and the best value possible there ------------------------------------
 
 def draw(numbers: Beside, width: int) -> Figure:
-    entries = key_of(numbers)
-    key = HEAD + STEP * len(numbers) + FOOT
-    figure = d.new_figure(width, key + d.key_height(entries, width - 24))
-    axes = d.place(figure, 12, HEAD, width - 12 - 24, STEP * len(numbers))
     scale = PERCENT if is_share(numbers) else 1
-    # Room for the words at the right; a single bad repetition does not set the scale.
-    values = [edge for _, n in numbers for edge in (
-        n.metric.value, n.ceiling or 0, min(n.metric.high, 1.5 * n.metric.value))]
-    axes.set_xlim(0, max(values) * scale * (1.4 if width < 500 else 1.2) or 1)
-    axes.set_ylim(len(numbers) - 0.35, -0.65)
-    for index, (machine, number) in enumerate(numbers):
-        draw_bar(axes, index, machine, number, scale)
-    d.row_axis(axes)
-    d.x_title(axes, axis_text(numbers))
-    d.draw_key(figure, entries, 12, key, width - 24)
-    return figure
+    rows = []
+    for machine, number in numbers:
+        metric = number.metric
+        rows.append(Row(machine, [Bar(
+            [(metric.value * scale, d.BLUE, 1)], [(number.text, d.INK, "bold")],
+            mark=(number.ceiling * scale, d.VERMILLION) if number.ceiling else None,
+            span=(metric.low * scale, metric.high * scale) if metric.has_spread else None)]))
+    return sheet(width, [Bars(rows, [Column(x=Axis(axis_text(numbers)))]), Key(key_of(numbers))])
 
 
 def key_of(numbers: Beside) -> list[d.Entry]:
@@ -110,7 +104,7 @@ def key_of(numbers: Beside) -> list[d.Entry]:
     entries: list[d.Entry] = [("measured" + spread, (d.BLUE, "", "s"))]
     if any(number.ceiling for _, number in numbers):
         kind = "floor, less is better" if numbers[0][1].less else "ceiling, more is better"
-        entries.append((kind, (d.VERMILLION, d.DASHED, "")))
+        entries.append((kind, (d.VERMILLION, "", "|")))
     return entries
 
 
@@ -124,23 +118,6 @@ def axis_text(numbers: Beside) -> str:
         return "%"
     unit = numbers[0][1].metric.unit
     return "times (×)" if unit == "ratio" else unit
-
-
-def draw_bar(axes: Axes, index: int, machine: str, number: Number, scale: int) -> None:
-    metric = number.metric
-    axes.annotate(machine, (0, index - 0.22), va="bottom", color=d.INK)
-    axes.barh(index, metric.value * scale, height=0.34, color=d.BLUE, alpha=0.4, linewidth=0)
-    axes.plot([metric.value * scale] * 2, [index - 0.17, index + 0.17], color=d.BLUE, linewidth=2.5)
-    if metric.has_spread:
-        most = axes.get_xlim()[1]
-        axes.plot([metric.low * scale, min(metric.high * scale, most)], [index, index],
-                  color=d.INK, linewidth=1.2, marker="|", markersize=8, clip_on=False, zorder=4)
-    if number.ceiling:
-        best = number.ceiling * scale
-        axes.plot([best, best], [index - 0.2, index + 0.24], color=d.VERMILLION, linewidth=1.5,
-                  linestyle=d.DASHED, zorder=5)
-    axes.annotate(number.text, (1, index), xycoords=("axes fraction", "data"), va="center",
-                  ha="right", color=d.INK, weight="bold")
 
 
 # ---- the page -----------------------------------------------------------------------------------

@@ -5,32 +5,14 @@
 from kvproof_support.files import InputError
 from kvproof_report.draw import drawing
 from kvproof_report.draw.plot import rows_of
-from kvproof_report.figures import decode, live, published, serving, serving_memory
+from kvproof_report.figures import decode, published, serving, serving_memory
 from kvproof_report.tests import sample_results
-from kvproof_report.tests.page_support import FigureTest, faults_of, texts_of
+from kvproof_report.tests.page_support import FigureTest, texts_of
 
 PLOTS = [serving.PLOT, serving_memory.PLOT, *published.PLOTS, decode.BLOCKS]
 
 
 class ServingTest(FigureTest):
-    def test_texts_are_large_enough_within_their_figure_and_apart(self):
-        results = self.samples("serving", "published", "paged_decode", "live_memory")
-        for plot in [*PLOTS, live.PLOT]:
-            for width in (drawing.NARROW, drawing.WIDE):
-                figure = plot.draw(rows_of(plot, results), width)
-                said = faults_of(texts_of(figure), figure.bbox.padded(1))
-                self.assertEqual(said, [], f"{plot.key} at {width} px")
-
-    def test_texts_at_fault_are_noticed(self):
-        figure = drawing.new_figure(200, 100)
-        for x, text, size in ((0.1, "under", 12), (0.15, "over", 12), (0.5, "tiny", 9),
-                              (0.95, "outside", 12)):
-            drawing.place(figure, 0, 0, 200, 100).annotate(text, (x, 0.5), size=size)
-        for axes in figure.axes:
-            axes.set_axis_off()
-        self.assertEqual(faults_of(texts_of(figure), figure.bbox),
-                         ["over is over under", "tiny is small", "outside is cut"])
-
     def test_each_result_by_itself_is_drawn_and_has_a_title(self):
         for name in ("serving", "published"):
             rows = sample_results.document(name)["results"]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the page's style and of every figure, of the samples and of the gallery: each text can
-be read on what is behind it, and each mark has a name of its own."""
+"""Tests of the page's style and of every figure, of the samples and of the gallery: each text is
+large enough, inside the picture and apart from the others, can be read on what is behind it, and
+each mark has a name of its own."""
 
 import functools
 import json
@@ -21,7 +22,7 @@ from kvproof_report.draw.plot import rows_of
 from kvproof_report.page import page
 from kvproof_report.page.sections import PLOTS
 from kvproof_report.tests import sample_results
-from kvproof_report.tests.page_support import texts_of
+from kvproof_report.tests.page_support import faults_of, texts_of
 from kvproof_report.tests.support import machines_of_the_gallery
 
 LEAST_CONTRAST = 4.5
@@ -44,8 +45,8 @@ def every_result():
 
 @functools.cache
 def every_figure():
-    """(where it comes from, figure) of everything that can be drawn"""
-    return list(drawn())
+    """(where it comes from, figure, its texts with their boxes) of everything that can be drawn"""
+    return [(where, figure, texts_of(figure)) for where, figure in drawn()]
 
 
 def drawn():
@@ -59,7 +60,7 @@ def drawn():
 
 class Ceilings(unittest.TestCase):
     def test_who_passes_one_is_still_inside_the_picture(self):
-        figures = [figure for name, figure in every_figure() if name.startswith("decode-block")]
+        figures = [figure for name, figure, _ in every_figure() if name.startswith("decode-block")]
         self.assertGreaterEqual(len(figures), 2)
         for axes in (axes for figure in figures for axes in figure.axes[:2]):
             drawn_values = [y for line in axes.lines[:4] for y in line.get_ydata()]
@@ -149,8 +150,8 @@ class ContrastTest(unittest.TestCase):
 
     def test_texts_of_the_figures_can_be_read_in_light_and_dark(self):
         faults = {}
-        for where, figure in every_figure():
-            texts, fills = texts_of(figure), list(fills_of(figure))
+        for where, figure, texts in every_figure():
+            fills = list(fills_of(figure))
             for text, box in texts:
                 for side, scheme in enumerate(("light", "dark")):
                     colour = colour_of(role_of(text.get_color()), side)
@@ -160,6 +161,25 @@ class ContrastTest(unittest.TestCase):
                         faults[f"{where}, {scheme}: {role_of(text.get_color())} "
                                f"{text.get_text()!r}"] = round(least, 2)
         self.assertEqual(faults, {}, "\n".join(f"{k} {v}" for k, v in faults.items()))
+
+
+# ---- room ----------------------------------------------------------------------------------------
+
+class RoomTest(unittest.TestCase):
+    def test_texts_are_large_enough_within_their_figure_and_apart(self):
+        faults = {where: faults_of(texts, figure.bbox.padded(1))
+                  for where, figure, texts in every_figure()}
+        self.assertEqual({where: said for where, said in faults.items() if said}, {})
+
+    def test_texts_at_fault_are_noticed(self):
+        figure = drawing.new_figure(200, 100)
+        for x, text, size in ((0.1, "under", 12), (0.15, "over", 12), (0.5, "tiny", 9),
+                              (0.95, "outside", 12)):
+            drawing.place(figure, 0, 0, 200, 100).annotate(text, (x, 0.5), size=size)
+        for axes in figure.axes:
+            axes.set_axis_off()
+        self.assertEqual(faults_of(texts_of(figure), figure.bbox),
+                         ["over is over under", "tiny is small", "outside is cut"])
 
 
 # ---- labels -------------------------------------------------------------------------------------
@@ -183,7 +203,7 @@ def labels_of(figure):
 
 class LabelTest(unittest.TestCase):
     def test_no_two_marks_of_a_panel_bear_the_same_label(self):
-        for where, figure in every_figure():
+        for where, figure, _ in every_figure():
             labels = Counter(labels_of(figure))
             twice = [label[1:] for label, times in labels.items() if times > 1]
             self.assertEqual(twice, [], where)
