@@ -7,6 +7,7 @@ one layout serves every width.
 
 from __future__ import annotations
 
+import math
 import textwrap
 from dataclasses import dataclass
 from functools import wraps
@@ -53,6 +54,7 @@ class Beside:
     def rows(self, width: float) -> tuple[list[Sequence[Part]], float]:
         """The parts of each row, and the width of a column."""
         columns = max(1, min(len(self.parts), int((width + self.gap) // (self.least + self.gap))))
+        columns = math.ceil(len(self.parts) / math.ceil(len(self.parts) / columns))  # equal rows
         rows = [self.parts[i:i + columns] for i in range(0, len(self.parts), columns)]
         return rows, (width - self.gap * (columns - 1)) / columns
 

@@ -2,90 +2,48 @@
 """What a block size costs: tokens wasted in the last block against entries of the block table."""
 
 from kvproof_report.draw import drawing as d
-from kvproof_report.draw.numbers import count, digits, percent, short
+from kvproof_report.draw.lines import Axis, Lines, Series
+from kvproof_report.draw.numbers import count, digits, percent
 from kvproof_report.draw.plot import Plot, lines_of, plain_table
+from kvproof_report.draw.sheet import Beside, Key, drawn
 
 FIELD_BLOCK_SIZE = 16  # the block size that engines start from
 
 
-def draw(results, width):
-    narrow = width < 500
-    panel = 190 if narrow else 230
+@drawn
+def draw(results):
     lines = lines_of(results, "workload", "block_size")
-    names = [(d.shorten(label), look(lines, label)) for label in lines]
-    keyed = max(len(name) for name, _ in names) > 13 or len(names) > 8
-    room = 16 if keyed else 92  # [px] beside the lines for their names
-    panel_width = width - 52 - room if narrow else (width - 2 * 52 - 2 * room) // 2
-    top = 46 + (d.key_height(names, width - 52) + 8 if keyed else 0)
-    figure = d.new_figure(width, top + (2 * panel + 46 + 46 + 46 if narrow else panel + 48))
-    left = d.place(figure, 52, top, panel_width, panel)
-    right = (d.place(figure, 52, top + panel + 46 + 46, panel_width, panel) if narrow else
-             d.place(figure, 52 + panel_width + room + 52, top, panel_width, panel))
-    if keyed:
-        d.draw_key(figure, names, 52, 0, width - 52)
-    draw_lines(left, lines, "waste_share", 100)
-    draw_lines(right, lines, "table_entries_per_request", 1)
-    draw_expected(left, lines)
-    left.set_ylim(bottom=0)
-    most = left.get_ylim()[1]
-    d.ticks(left.yaxis, ticks_to(most), lambda v: f"{v:g}")
-    logarithmic(right)
-    d.title(left, "memory wasted", "share of the blocks' tokens (%)")
-    d.title(right, "length of the block table", "entries per request, log scale")
-    for axes, name, scale in ((left, "waste_share", 100),
-                              (right, "table_entries_per_request", 1)):
-        if not keyed:
-            d.end_labels(axes, [(rows[-1]["block_size"], rows[-1].value(name) * scale,
-                                 label, look(lines, label)[0]) for label, rows in lines.items()])
-        d.x_title(axes, "block size (tokens)")
-        mark_field_size(axes)
-    return figure
+    looks = dict(zip(lines, d.SERIES_LOOK * len(lines)))
+    expected = [Series("", (d.SOFT, d.SOLID, ""), points, 0.9)
+                for points in map(formula, lines.values()) if points]
+    return [Key([(d.shorten(name), look) for name, look in looks.items()]), Beside([
+        panel("memory wasted", lines, looks, "waste_share", 100, Axis(
+            "share of the blocks' tokens (%)", span=[0]), expected),
+        panel("length of the block table", lines, looks, "table_entries_per_request", 1, Axis(
+            "entries per request, log scale", 10), [])], 300)]
 
 
-def look(lines, label):
-    return d.SERIES_LOOK[list(lines).index(label) % len(d.SERIES_LOOK)]
+def panel(title, lines, looks, metric, scale, y, further):
+    series = [Series("", looks[name], [(r["block_size"], r.value(metric) * scale) for r in rows])
+              for name, rows in lines.items()]
+    sizes = sorted({x for each in series for x, _ in each.points})
+    values = [y for each in series for _, y in each.points]
+    mark = [(FIELD_BLOCK_SIZE, bound) for bound in (min(values), max(values))]
+    x = Axis("block size (tokens)", 2, count, pad=1.15,
+             marks=sizes if len(sizes) <= 9 else d.powers(sizes[0], sizes[-1], 4))
+    return Lines(title, x, y, [Series("", (d.SOFT, d.DOTTED, ""), mark, 0.8), *further, *series],
+                 corner=[("thin: (block size − 1)/2 tokens", d.SOFT)] * bool(further))
 
 
-def draw_lines(axes, lines, name, scale):
-    sizes = sorted({r["block_size"] for rows in lines.values() for r in rows})
-    for label, rows in lines.items():
-        colour, dash, marker = look(lines, label)
-        axes.plot([r["block_size"] for r in rows], [r.value(name) * scale for r in rows],
-                  color=colour, linestyle=dash, marker=marker, zorder=3)
-    axes.set_xscale("log", base=2)
-    d.ticks(axes.xaxis, sizes if len(sizes) <= 9 else d.powers(sizes[0], sizes[-1], 4), count)
-    axes.set_xlim(sizes[0] / 1.15, sizes[-1] * 1.15)
-
-
-def draw_expected(axes, lines):
-    """The formula: on average half a block less half a token is empty."""
-    for label, rows in lines.items():
-        known = next((r for r in reversed(rows) if r.value("waste_share") > 0), None)
-        if known is None:
-            continue
-        share = known.value("waste_share")
-        mean_tokens = known.value("mean_waste_tokens") * (1 - share) / share
-        sizes = [r["block_size"] for r in rows]
-        waste = [(size - 1) / 2 for size in sizes]
-        axes.plot(sizes, [100 * w / (mean_tokens + w) if w else 0 for w in waste], color=d.SOFT,
-                  linewidth=0.9, zorder=2)
-    d.write(axes, "thin: (block size − 1)/2 tokens", (0, 1), (8, -4), d.SOFT, on="axes", va="top",
-            bbox={"facecolor": d.PAPER, "linewidth": 0, "pad": 1})
-
-
-def ticks_to(most):
-    step = next(s for s in (1, 2, 5, 10, 20, 25) if most / s <= 6 or s == 25)
-    return [step * i for i in range(int(most / step) + 1)]
-
-
-def logarithmic(axes):
-    axes.set_yscale("log", base=10)
-    low, high = axes.get_ylim()
-    d.ticks(axes.yaxis, d.powers(low, high), short)
-
-
-def mark_field_size(axes):
-    axes.axvline(FIELD_BLOCK_SIZE, color=d.SOFT, linewidth=0.8, linestyle=d.DOTTED, zorder=1)
+def formula(rows):
+    """On average half a block less half a token is empty; unknown where nothing is."""
+    known = next((r for r in reversed(rows) if r.value("waste_share") > 0), None)
+    if known is None:
+        return []
+    share = known.value("waste_share")
+    mean_tokens = known.value("mean_waste_tokens") * (1 - share) / share
+    waste = [(r["block_size"], (r["block_size"] - 1) / 2) for r in rows]
+    return [(size, 100 * w / (mean_tokens + w) if w else 0) for size, w in waste]
 
 
 def at_field_size(results):

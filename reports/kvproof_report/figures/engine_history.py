@@ -2,11 +2,12 @@
 """Defects by releases: which of an engine's releases a defect was found in."""
 
 from kvproof_report.draw import drawing as d
+from kvproof_report.draw.grid import Cell, Grid, Line
 from kvproof_report.draw.numbers import count
 from kvproof_report.draw.plot import Plot, Table, groups
+from kvproof_report.draw.sheet import Key, drawn
 from kvproof_report.figures.engines import many
 
-STEP = 22  # [px] from one line to the next
 # verdict -> its words, its look
 LOOKS = {
     "known": ("found", (d.RED, "None", "X")),
@@ -16,55 +17,24 @@ LOOKS = {
 }
 
 
-def draw(results, width):
-    return draw_grid(results, width, "defect", "revision", LOOKS, "known", 330)
+@drawn
+def draw(results):
+    return parts_of(results, "defect", "revision", LOOKS, "known")
 
 
-def draw_grid(results, width, row, column, looks, lives, left):
-    """Draws what became of each row in each column.
+def parts_of(results, row, column, looks, lives):
+    """What became of each row in each column.
 
     @param row, column parameters of the results; what a row is says its parameter `what`
     @param looks verdict -> its words, its look
     @param lives the verdict that a line joins from one column to the next
-    @param left [px] for the words of a row
     """
-    rows = groups(results, row)
-    columns = list(dict.fromkeys(r[column] for r in results))
-    narrow = width < 500
-    left = 84 if narrow else left
-    head = 48 if narrow else 26
-    key = list(looks.values())
-    height = STEP * len(rows)
-    figure = d.new_figure(width, head + height + 14 + d.key_height(key, width))
-    axes = d.place(figure, left, head, width - left - 6, height)
-    axes.set_xlim(-0.5, len(columns) - 0.5)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    for axis in (axes.xaxis, axes.yaxis):
-        d.ticks(axis, [], str)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_visible(False)
-    for x, name in enumerate(columns):
-        d.write(axes, name, (x, -0.5), (0, 4), ha="center", va="bottom",
-                rotation=90 if narrow else 0, size=9.5, annotation_clip=False)
-    for y, (name, found) in enumerate(rows.items()):
-        axes.axhline(y, color=d.GRID, linewidth=0.8, zorder=0)
-        text = name if narrow else d.shorten(found[0]["what"], 64)
-        d.write(axes, text, (0, y), (-left, 0), on="row", size=10)
-        draw_life(axes, y, [columns.index(r[column]) for r in found if r["verdict"] == lives])
-        for verdict, (_, (colour, _, marker)) in looks.items():
-            spots = [columns.index(r[column]) for r in found if r["verdict"] == verdict]
-            axes.plot(spots, [y] * len(spots), color=colour, marker=marker, linestyle="None",
-                      clip_on=False, markeredgewidth=0, zorder=3,
-                      markersize=5 if marker == "." else 8)
-    d.draw_key(figure, key, 0, head + height + 14, width)
-    return figure
-
-
-def draw_life(axes, y, found):
-    """A line through neighbours in which it was found."""
-    for x in found:
-        if x + 1 in found:
-            axes.plot([x, x + 1], [y, y], color=d.RED, linewidth=2, zorder=2)
+    rows, columns = (list(groups(results, name)) for name in (row, column))
+    whats = {r[row]: d.shorten(r["what"], 64) for r in results[::-1]}
+    return [Grid([Line(whats[name], brief=name) for name in rows], [Line(name) for name in columns],
+                 {(rows.index(r[row]), columns.index(r[column])): Cell(
+                     looks[r["verdict"]][1], joined=r["verdict"] == lives) for r in results},
+                 step=22), Key(list(looks.values()), left=0)]
 
 
 # ---- in words -----------------------------------------------------------------------------------

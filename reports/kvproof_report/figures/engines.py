@@ -2,19 +2,19 @@
 """Engines by laws: what the check says of each law about each revision of each engine."""
 
 from kvproof_report.draw import drawing as d
+from kvproof_report.draw.grid import Cell, Grid, Line
 from kvproof_report.draw.numbers import count
 from kvproof_report.draw.plot import Plot, Table, groups
-from kvproof_report.figures.kill_counts import law_order
+from kvproof_report.draw.sheet import Key, drawn
+from kvproof_report.figures.kill_matrix import law_order
 
-STEP = 16  # [px] from one line to the next
-SIZE = 9  # [px] of a mark, at most
-# state of a cell -> its words, its look, and its size in those of the largest
+# state of a cell -> its words, its look, and its size [px]
 LOOKS = {
-    "holds": ("holds", (d.BLUE, "None", "s"), 0.8),
-    "exempted": ("holds, exempted by a trait", (d.GREEN, "None", "o"), 0.85),
-    "known": ("broken, as is known", (d.AMBER, "None", "^"), 0.95),
-    "broken": ("broken, new", (d.RED, "None", "X"), 1),
-    "not evaluated": ("not evaluated", (d.GREY, "None", "."), 0.5),
+    "holds": ("holds", (d.BLUE, "None", "s"), 7),
+    "exempted": ("holds, exempted by a trait", (d.GREEN, "None", "o"), 7.5),
+    "known": ("broken, as is known", (d.AMBER, "None", "^"), 8.5),
+    "broken": ("broken, new", (d.RED, "None", "X"), 9),
+    "not evaluated": ("not evaluated", (d.GREY, "None", "."), 4.5),
 }
 UNUSUAL = ("broken", "known", "exempted", "not evaluated", "holds")  # the first rows of the table
 
@@ -62,77 +62,18 @@ def faults_text(whole):
     return f"{count(whole.value('detected'))} of {count(whole.value('seeded'))}"
 
 
-def draw(results, width):
-    """On a phone the laws stand below each other, else the engines."""
+@drawn
+def draw(results):
     engines, wholes = split(results)
-    laws, narrow = columns_of(engines), width < 500
-    labels = [(d.shorten(" ".join(name), 36), d.RED if any(state(c) == "broken" for c in cells)
-               else d.INK) for name, cells in engines.items()]
-    sums = [("laws evaluated", [share_text(cells) for cells in engines.values()]),
-            ("faults detected", [faults_text(wholes.get(name)) for name in engines])]
-    across, down = [(text, d.INK) for text in laws.values()], labels
-    left, right, foot = max(160, 6.2 * max(len(text) for text, _ in labels)), 106, 0
-    if narrow:
-        across, down = down, across
-        left, right, foot = 150, 4, 98
-    head = 10 + 5.8 * max(len(text) for text, _ in [*across, (sums[0][0], None)])
-    key = [(text, look) for text, look, _ in LOOKS.values()]
-    height = STEP * len(down)
-    figure = d.new_figure(width, head + height + foot + 10 + d.key_height(key, width))
-    axes = d.place(figure, left, head, width - left - right, height)
-    axes.set_xlim(-0.5, len(across) - 0.5)
-    axes.set_ylim(len(down) - 0.5, -0.5)
-    step = (width - left - right) / len(across)
-    letters = min(9.5, step)  # of what stands upright: one beside the other
-    draw_labels(axes, across, down, left, letters)
-    draw_sums(axes, sums, len(across), narrow, left, letters)
-    draw_cells(axes, engines, list(laws), narrow, min(SIZE, 0.75 * step))
-    d.draw_key(figure, key, 0, head + height + foot + 10, width)
-    return figure
-
-
-def draw_labels(axes, across, down, left, letters):
-    for axis in (axes.xaxis, axes.yaxis):
-        d.ticks(axis, [], str)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_visible(False)
-    for x, (text, colour) in enumerate(across):
-        axes.axvline(x, color=d.GRID, linewidth=0.8, zorder=0)
-        d.write(axes, text, (x, -0.5), (0, 4), colour, ha="center", va="bottom", rotation=90,
-                size=letters, annotation_clip=False)
-    for y, (text, colour) in enumerate(down):
-        axes.axhline(y, color=d.GRID, linewidth=0.8, zorder=0)
-        d.write(axes, text, (0, y), (-left, 0), colour, on="row", size=10)
-
-
-def draw_sums(axes, sums, across, narrow, left, letters):
-    """Draws the numbers of each engine at the end of its line."""
-    for nth, (title, texts) in enumerate(sums):
-        if narrow:
-            d.write(axes, title, (0, 0), (-left, -24 - 46 * nth), d.SOFT, on="axes", va="center",
-                    size=10)
-        else:
-            d.write(axes, title, (1, 1), (40 + 60 * nth, 4), d.SOFT, on="axes", va="bottom",
-                    ha="right", rotation=90, size=9.5)
-        for index, text in enumerate(texts):
-            spot, offset, coordinates, turn = (
-                ((index, 0), (0, -6 - 46 * nth), ("data", "axes fraction"), 90) if narrow else
-                ((1, index), (40 + 60 * nth, 0), ("axes fraction", "data"), 0))
-            axes.annotate(text, spot, xytext=offset, xycoords=coordinates, rotation=turn,
-                          size=letters if narrow else 10,
-                          textcoords="offset points", va="top" if narrow else "center",
-                          ha="center" if narrow else "right", color=d.INK, annotation_clip=False)
-
-
-def draw_cells(axes, engines, laws, narrow, size):
-    for name, (_, (colour, _, marker), times) in LOOKS.items():
-        spots = [(laws.index(cell["law"]), y) for y, cells in enumerate(engines.values())
-                 for cell in cells if state(cell) == name]
-        if narrow:
-            spots = [(y, x) for x, y in spots]
-        if spots:
-            axes.plot(*zip(*spots), color=colour, marker=marker, linestyle="None", clip_on=False,
-                      markersize=times * size, markeredgewidth=0, zorder=3)
+    laws = columns_of(engines)
+    rows = [Line(d.shorten(" ".join(name), 36), sums=[share_text(cells), faults_text(
+        wholes.get(name))], colour=d.RED if any(state(c) == "broken" for c in cells) else d.INK)
+            for name, cells in engines.items()]
+    cells = {(y, list(laws).index(cell["law"])): Cell(*LOOKS[state(cell)][1:])
+             for y, found in enumerate(engines.values()) for cell in found}
+    return [Grid(rows, [Line(text) for text in laws.values()], cells,
+                 ("laws evaluated", "faults detected")),
+            Key([(text, look) for text, look, _ in LOOKS.values()], left=0)]
 
 
 # ---- in words -----------------------------------------------------------------------------------

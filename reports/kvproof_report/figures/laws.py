@@ -5,11 +5,12 @@ import os
 
 from kvproof_report.common.experiments import words
 from kvproof_report.draw import drawing as d
-from kvproof_report.draw.numbers import count, short
+from kvproof_report.draw.dots import Dot, Dots, Row, exact
+from kvproof_report.draw.numbers import count
 from kvproof_report.draw.plot import Plot, Table, groups
+from kvproof_report.draw.sheet import Key, drawn
 from kvproof_report.figures.engines import many
 
-STEP = 20  # [px] from one line to the next
 KINDS = {"check_law": "of an allocator's state", "live_law": "of a whole engine's run",
          "events_law": "of a stream of cache events"}
 COUNTS = ("evaluated", "suspended", "exempted", "faults", "known", "new")
@@ -56,81 +57,46 @@ def kinds_of(results):
             for name, title in KINDS.items() if any(r.experiment == name for r in results)}
 
 
-def draw(results, width):
+@drawn
+def draw(results):
     """Each kind of laws opens with a line of its name."""
-    narrow, kinds = width < 500, kinds_of(results)
-    rows = [row for laws in kinds.values() for of in laws.values() for row in of]
-    looks = dict(zip(dict.fromkeys(map(whose, rows)), LOOKS * len(rows)))
+    kinds = kinds_of(results)
+    of_laws = [rows for laws in kinds.values() for rows in laws.values()]
+    looks = dict(zip(dict.fromkeys(whose(row) for rows in of_laws for row in rows),
+                     LOOKS * len(results)))
     key = [(d.shorten(name), (colour, "None", marker)) for name, (colour, _, marker) in
            looks.items()]
-    for name, colour in (("known finding", d.AMBER), ("broken, or vacuous", d.RED)):
-        if any(colour_of(row, "") == colour for row in rows):
-            key.append((name, (colour, "None", "s")))
-    left, right = (166, 52) if narrow else (218, 60)
-    top = d.key_height(key, width - left - 8) + 6
-    height = STEP * sum(1 + len(laws) for laws in kinds.values())
-    figure = d.new_figure(width, top + height + 48)
-    d.draw_key(figure, key, left, 0, width - left - 8)
-    axes = d.place(figure, left, top, width - left - right, height)
-    set_scale(axes, [number(row, "evaluated") for row in rows], 4 if narrow else 8)
-    axes.set_ylim(height / STEP - 0.5, -0.5)
-    y = 0
-    for kind, laws in kinds.items():
-        d.write(axes, f"Laws {kind}", (0, y), (-(158 if narrow else 206), 0), on="row",
-                weight="bold")
-        if any(number(row, "faults") for of in laws.values() for row in of):
-            d.write(axes, "faults", (1, y), (right - 2, 0), d.SOFT, on="row", ha="right")
-        for y, of in enumerate(laws.values(), y + 1):
-            draw_law(axes, y, of, looks, narrow, right)
-        y += 1
-    d.row_axis(axes)
-    d.x_title(axes, "times evaluated, log scale")
-    return figure
+    colours = [colour_of(row, "") for rows in of_laws for row in rows]
+    key += [(name, (colour, "None", "s")) for name, colour in (
+        ("known finding", d.AMBER), ("broken, or vacuous", d.RED)) if colour in colours]
+    has_faults = any(map(faults, of_laws))
+    return [Key(key), Dots(
+        [row_of(rows, looks, f"Laws {kind}" * (nth == 0)) for kind, laws in kinds.items()
+         for nth, rows in enumerate(laws.values())],
+        "times evaluated, log scale", log=True, cut=True,
+        heads=[("faults", d.SOFT)] * has_faults)]
 
 
-def set_scale(axes, values, most_marks):
-    """The axis begins at 0 only if a law was never evaluated."""
-    least, most = min(values), max(1, *values)
-    if least > 0:
-        axes.set_xscale("log")
-        axes.set_xlim(least / 2, most * 2)
-        marks = d.log_marks(least / 2, most * 2, most_marks)
-    else:
-        axes.set_xscale("symlog", linthresh=1, linscale=0.5)
-        axes.set_xlim(0, most * 2)
-        marks = [0] + d.powers(1, most * 2)
-    d.ticks(axes.xaxis, d.thin(marks, most_marks), short)
+def faults(rows):
+    return sum(number(row, "faults") for row in rows)
 
 
 def colour_of(row, otherwise):
     return d.RED if is_bad(row) else d.AMBER if verdict(row) == "known" else otherwise
 
 
-def draw_law(axes, y, rows, looks, narrow, right):
+def row_of(rows, looks, group):
     """A law that was never evaluated is grey, and its line dotted."""
     silent = not any(number(row, "evaluated") for row in rows)
     colour = d.RED if any(map(is_bad, rows)) else d.GREY if silent else d.INK
-    axes.axhline(y, color=d.GREY if silent else d.GRID, linewidth=0.8, zorder=0,
-                 linestyle=d.DOTTED if silent else "-")
-    texts = [(-(158 if narrow else 206), rows[0]["law"], {"weight": "bold"})]
-    if rows[0].experiment != "events_law":  # its id is its name
-        texts.append((-(130 if narrow else 176), d.shorten(rows[0]["name"], 19 if narrow else 28),
-                      {}))
-    for shift, text, style in texts:
-        d.write(axes, text, (0, y), (shift, 0), colour, on="row", size=11, **style)
-    faults = sum(number(row, "faults") for row in rows)
-    if faults:
-        d.write(axes, count(faults), (1, y), (right - 2, 0), on="row", ha="right", size=11)
-    order = list(dict.fromkeys(map(whose, rows)))
-    for row in rows:
-        own, _, marker = looks[whose(row)]
-        # They stand a little apart, so that equal counts do not hide each other.
-        place = y + 0.6 * (order.index(whose(row)) + 0.5) / len(order) - 0.3
-        own = colour_of(row, own)
-        axes.plot([number(row, "evaluated")], [place], color=own, marker=marker,
-                  markersize=8 if is_bad(row) else 5, markeredgewidth=1.3,
-                  markerfacecolor=own if verdict(row) in ("holds", "known") or is_bad(row)
-                  else d.PAPER, clip_on=False, zorder=4 if is_bad(row) else 3)
+    # The id of a law of streams is its name.
+    name = "" if rows[0].experiment == "events_law" else d.shorten(rows[0]["name"], 28)
+    dots = [Dot(exact(number(row, "evaluated")), colour_of(row, looks[whose(row)][0]),
+                looks[whose(row)][2], size=8 if is_bad(row) else 5,
+                hollow=not is_bad(row) and verdict(row) not in ("holds", "known"))
+            for row in rows]
+    return Row(name, dots, rows[0]["law"], group,
+               [(count(faults(rows)), d.INK)] if faults(rows) else [], colour=colour, faint=silent)
 
 
 # ---- in words -----------------------------------------------------------------------------------

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The liar matrix: which lies of a sound allocator are detected, by operation and by promise."""
 
-from matplotlib.patches import Rectangle
-
 from kvproof_report.common.experiments import words
 from kvproof_report.draw import drawing as d
+from kvproof_report.draw.grid import Cell, Grid, Line
 from kvproof_report.draw.numbers import count, time_text
 from kvproof_report.draw.plot import Plot, Table, groups, header
+from kvproof_report.draw.sheet import Key, Words, drawn
 
-STEP = 15  # [px] from one lie to the next
 LEVELS = ("safety", "hits", "policy", "profile", "counts_only")  # from left to right in a cell
 FREQUENCIES = ("seldom", "often", "always")
 LOOKS = {"detected": d.BLUE, "excused": d.AMBER, "missed": d.RED}
@@ -30,55 +29,19 @@ def fates_of(cells):
     return {name: fates.count(name) for name in LOOKS}
 
 
-def draw(results, width):
+@drawn
+def draw(results):
     cells = cells_of(results)
-    lies = groups(cells, "lie")
-    narrow = width < 500
-    left, head = 176, 8 if narrow else 86
-    key = [(name, (colour, "None", "s")) for name, colour in LOOKS.items()]
-    height = STEP * len(lies)
-    figure = d.new_figure(width, head + height + 40 + d.key_height(key, width))
-    axes = d.place(figure, left, head, width - left - 8, height)
-    axes.set_ylim(len(lies) - 0.5, -0.5)
-    d.ticks(axes.yaxis, [], str)
-    axes.spines["left"].set_visible(False)
-    for y, (lie, told) in enumerate(lies.items()):
-        d.write(axes, words(lie), (0, y), (-left, 0), d.RED if fates_of(told)["missed"] else d.INK,
-                on="row", size=10.5)
-    (draw_bars if narrow else draw_cells)(axes, cells, lies)
-    d.draw_key(figure, key, 0, head + height + 36, width)
-    return figure
-
-
-def draw_bars(axes, _, lies):
-    most = max(len(told) for told in lies.values())
-    axes.set_xlim(0, most)
-    for y, told in enumerate(lies.values()):
-        start = 0
-        for name, size in fates_of(told).items():
-            axes.barh(y, size, 0.7, start, color=LOOKS[name], linewidth=0)
-            start += size
-    d.ticks(axes.xaxis, [0, most], count)
-    d.x_title(axes, "number of cells")
-
-
-def draw_cells(axes, cells, lies):
-    operations = list(groups(cells, "operation"))
-    axes.set_xlim(0, len(operations))
-    d.ticks(axes.xaxis, [], str)
-    axes.spines["bottom"].set_visible(False)
-    for x, operation in enumerate(operations):
-        d.write(axes, words(operation), (x + 0.5, -0.5), (0, 4), ha="center", va="bottom",
-                rotation=90, size=10, annotation_clip=False)
-        axes.axvline(x, color=d.GRID, linewidth=0.8, zorder=0)
-    wide = 0.88 / len(LEVELS)
-    for y, told in enumerate(lies.values()):
-        axes.axhline(y + 0.5, color=d.GRID, linewidth=0.8, zorder=0)
-        for cell in told:
-            x = operations.index(cell["operation"]) + 0.06 + wide * LEVELS.index(cell["level"])
-            axes.add_patch(Rectangle((x, y - 0.36), 0.86 * wide, 0.72, linewidth=0,
-                                     facecolor=LOOKS[fate(cell)]))
-    d.x_title(axes, "in each cell from left to right: safety, policy, profile, numbers only")
+    lies, operations = groups(cells, "lie"), list(groups(cells, "operation"))
+    rows = [Line(words(lie), colour=d.RED if fates_of(told)["missed"] else d.INK)
+            for lie, told in lies.items()]
+    filled = {(y, operations.index(operation)): Cell(fills=[
+        (LEVELS.index(cell["level"]) / len(LEVELS), 0.86 / len(LEVELS), LOOKS[fate(cell)])
+        for cell in same]) for y, told in enumerate(lies.values())
+        for operation, same in groups(told, "operation").items()}
+    return [Grid(rows, [Line(words(operation)) for operation in operations], filled, step=15),
+            Words("In each cell from left to right: safety, policy, profile, numbers only."),
+            Key([(name, (colour, "None", "s")) for name, colour in LOOKS.items()], left=0)]
 
 
 # ---- in words -----------------------------------------------------------------------------------

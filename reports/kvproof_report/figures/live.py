@@ -2,13 +2,16 @@
 """Memory over time while a trace is served, each reservation policy against paged blocks: a panel
 per source, a line per storage, external fragmentation below."""
 
-from statistics import median
+from dataclasses import replace
 
 from kvproof_report.common.experiments import STORAGES
 from kvproof_report.common.result_files import Metric
 from kvproof_report.draw import drawing as d
-from kvproof_report.draw.numbers import count, digits, percent, short, times
+from kvproof_report.draw.lines import Axis, Lines, Series
+from kvproof_report.draw.memory import Area, Memory, clock, over_time
+from kvproof_report.draw.numbers import count, digits, percent, times
 from kvproof_report.draw.plot import Number, Plot, Table, groups, label_cell, number_cell
+from kvproof_report.draw.sheet import Key, drawn
 
 MOST_POINTS = 400  # of one line; more cannot be seen and only make the page heavy
 
@@ -20,45 +23,48 @@ def panels(results):
             for source, rows in groups(results, "source").items()}
 
 
-def draw(results, width):
-    narrow = width < 500
+@drawn
+def draw(results):
     sources = panels(results)
-    right = 16 if narrow else 190
-    memory, gap, strip = (220, 34, 54) if narrow else (230, 34, 60)
-    strips = {source: has_fragmentation(lines) for source, lines in sources.items()}
-    keys = d.key_height(key_entries(sources), width) if narrow else 0
-    heights = [46 + memory + (gap + strip if strips[s] else 0) + 50 for s in sources]
-    figure = d.new_figure(width, sum(heights) + keys)
-    if narrow:
-        d.draw_key(figure, key_entries(sources), 4, 0, width - 4)
-    top = keys
-    for (source, lines), height in zip(sources.items(), heights):
-        axes = d.place(figure, 52, top + 46, width - 52 - right, memory)
-        draw_memory(axes, lines, narrow)
-        d.title(axes, d.shorten(source),
-                "tokens of KV memory" + (", log scale" if is_log(lines) else ""))
-        last = axes
-        if strips[source]:
-            last = d.place(figure, 52, top + 46 + memory + gap, width - 52 - right, strip)
-            draw_fragmentation(last, lines)
-            d.ticks(axes.xaxis, [], str)
-        time_axis(last, lines)
-        axes.set_xlim(last.get_xlim())
-        top += height
-    return figure
-
-
-def key_entries(sources):
-    """On a phone there is no room beside the lines: the key stands above them."""
     shown = [s for s in STORAGES if any(s in lines for lines in sources.values())]
-    names = [STORAGES[s].replace("contiguous,", "contig.,").replace(" and ", " & ") for s in shown]
-    return [(name, (*d.STORAGE_LOOK[s][:2], "")) for name, s in zip(names, shown)] + [
-        ("tokens alive", (d.INK, d.SOLID, ""))]
+    key = [(brief(s), (*d.STORAGE_LOOK[s][:2], "")) for s in shown]
+    return [Key([*key, ("tokens alive", (d.INK, d.SOLID, ""))], left=4)] + [
+        part for source, lines in sources.items() for part in parts_of(source, lines)]
 
 
-def has_fragmentation(lines):
-    return any("external_fragmentation" in r.metrics and r.value("external_fragmentation") > 0
-               for rows in lines.values() for r in rows)
+def brief(storage):
+    return STORAGES[storage].removeprefix("contiguous, ").removesuffix(" prefix")
+
+
+def parts_of(source, lines):
+    """The memory, and below it the external fragmentation if there is any."""
+    last = max(rows[-1]["seconds"] for rows in lines.values())
+    unit, name = clock(last)
+    strip = [Series("", d.STORAGE_LOOK[storage][:2] + ("",), running_mean(
+        [(r["seconds"] / unit, 100 * r.value("external_fragmentation")) for r in thin(rows)
+         if "external_fragmentation" in r.metrics]), 1.3)
+             for storage, rows in lines.items() if "paged" not in storage]  # any free block will do
+    time = over_time(last / unit, f"{name} since the first request")
+    if not any(y > 0 for series in strip for _, y in series.points):
+        return [memory(source, lines, time, unit)]
+    return [memory(source, lines, replace(time, title=""), unit),
+            Lines("", time, Axis("external fragmentation (%), running mean", marks=(0, 50, 100),
+                                 span=(0, 100)), strip, tall=56)]
+
+
+def memory(source, lines, time, unit):
+    low = floor(lines)
+    series = [Series("", d.STORAGE_LOOK[storage][:2] + ("",),
+                     [(r["seconds"] / unit, max(low, r.value("reserved_tokens")))
+                      for r in thin(rows)], 2 if storage == "paged" else 1.5)
+              for storage, rows in sorted(lines.items(), key=lambda line: line[0] == "paged")]
+    alive = [(r["seconds"] / unit, max(low, r.value("live_tokens")))
+             for r in thin(lines.get("paged") or next(iter(lines.values())))]
+    return Memory(d.shorten(source), time,
+                  Axis("tokens of KV memory" + ", log scale" * bool(low), 10 * bool(low),
+                       span=[low]),
+                  [Series("", (d.INK, d.SOLID, ""), alive, 0.8), *series],
+                  areas=[Area([(x, low / 2, y) for x, y in alive], d.INK, 0.10)])
 
 
 def thin(rows):
@@ -74,82 +80,21 @@ def peak(rows):
     return max(r.value("reserved_tokens") for r in rows)
 
 
-def is_log(lines):
-    """The axis is logarithmic if the policies are too far apart to be seen together."""
+def floor(lines):
+    """0; the lowest value shown if the policies are too far apart to be seen together on an axis
+    that is not logarithmic. The first arrivals may fall below."""
     peaks = list(map(peak, lines.values()))
-    return max(peaks) > 8 * max(1, min(peaks))
-
-
-def draw_memory(axes, lines, narrow):
-    for storage, rows in lines.items():
-        rows = thin(rows)
-        colour, dash, _ = d.STORAGE_LOOK[storage]
-        axes.plot([r["seconds"] for r in rows], [r.value("reserved_tokens") for r in rows],
-                  color=colour, linestyle=dash, zorder=4 if storage == "paged" else 3,
-                  linewidth=2 if storage == "paged" else 1.5)
-    alive = thin(lines.get("paged") or next(iter(lines.values())))
-    times_s = [r["seconds"] for r in alive]
-    tokens = [r.value("live_tokens") for r in alive]
-    axes.fill_between(times_s, tokens, color=d.INK, alpha=0.10, linewidth=0, zorder=1)
-    axes.plot(times_s, tokens, color=d.INK, linewidth=0.8, zorder=2)
-    scale(axes, lines)
-    if not narrow:
-        name_lines(axes, lines, tokens)
-
-
-def name_lines(axes, lines, alive):
-    """Sets each name beside the usual height of its line, because all lines end near zero."""
-    low = axes.get_ylim()[0]
-    names = [(median(r.value("reserved_tokens") for r in rows), STORAGES[storage],
-              *d.STORAGE_LOOK[storage][:2]) for storage, rows in lines.items()]
-    names.append((median(alive), "tokens alive", d.INK, d.SOLID))
-    d.side_labels(axes, [(max(height, low), *rest) for height, *rest in names])
-
-
-def scale(axes, lines):
-    most = max(1, *map(peak, lines.values()))
-    if not is_log(lines):
-        axes.set_ylim(0, most * 1.05)
-        axes.yaxis.set_major_formatter(lambda value, _: short(value))
-        axes.yaxis.get_major_locator().set_params(nbins=5)
-        return
-    axes.set_yscale("log")
     positive = sorted(r.value("live_tokens") for rows in lines.values() for r in rows
                       if r.value("live_tokens") > 0)
-    low = positive[len(positive) // 50] if positive else 1  # the first arrivals may fall below
-    axes.set_ylim(low / 1.5, most * 1.5)
-    d.ticks(axes.yaxis, d.log_marks(low / 1.5, most * 1.5), short)
+    return 0 if max(peaks) <= 8 * max(1, min(peaks)) else (
+        positive[len(positive) // 50] if positive else 1)
 
 
-def draw_fragmentation(axes, lines):
-    for storage, rows in lines.items():
-        if "paged" in storage:  # any free block will do
-            continue
-        rows = [r for r in thin(rows) if "external_fragmentation" in r.metrics]
-        colour, dash, _ = d.STORAGE_LOOK[storage]
-        shares = running_mean([100 * r.value("external_fragmentation") for r in rows])
-        axes.plot([r["seconds"] for r in rows], shares, color=colour, linestyle=dash, linewidth=1.3)
-    axes.set_ylim(0, 100)
-    d.ticks(axes.yaxis, [0, 50, 100], lambda v: f"{v:g}")
-    d.y_title(axes, "external fragmentation (%), running mean")
-
-
-def running_mean(values):
+def running_mean(points):
     """Averages over a fifteenth of the time, because single samples vary too much."""
-    reach = len(values) // 30
-    windows = [values[max(0, i - reach):i + reach + 1] for i in range(len(values))]
-    return [sum(window) / len(window) for window in windows]
-
-
-def time_axis(axes, lines):
-    last = max(rows[-1]["seconds"] for rows in lines.values())
-    unit, name = ((60, "minutes"), (1, "seconds"))[last < 600]
-    axes.set_xlim(0, max(last, 1e-9))
-    step = next((s for s in (1, 2, 5, 10, 15, 20, 30, 60, 120, 240, 480, 1440)
-                 if last / unit / s <= 7), last / unit / 7)
-    d.ticks(axes.xaxis, [step * unit * i for i in range(int(last / unit / step) + 1)],
-            lambda v: count(v / unit))
-    d.x_title(axes, f"{name} since the first request")
+    reach = len(points) // 30
+    windows = [points[max(0, i - reach):i + reach + 1] for i in range(len(points))]
+    return [(x, sum(y for _, y in window) / len(window)) for (x, _), window in zip(points, windows)]
 
 
 # ---- in words -----------------------------------------------------------------------------------

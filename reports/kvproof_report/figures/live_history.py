@@ -5,7 +5,8 @@ from kvproof_report.common.experiments import words
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import count
 from kvproof_report.draw.plot import Plot, Table, groups
-from kvproof_report.figures.engine_history import draw_grid
+from kvproof_report.draw.sheet import drawn
+from kvproof_report.figures.engine_history import parts_of
 from kvproof_report.figures.engines import many
 
 # verdict -> its words, its look
@@ -18,8 +19,9 @@ LOOKS = {
 }
 
 
-def draw(results, width):
-    return draw_grid(results, width, "law", "version", LOOKS, "broken", 160)
+@drawn
+def draw(results):
+    return parts_of(results, "law", "version", LOOKS, "broken")
 
 
 # ---- in words -----------------------------------------------------------------------------------

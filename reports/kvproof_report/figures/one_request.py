@@ -1,86 +1,69 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory of one request as it grows: one buffer of the maximum length against blocks."""
 
+from kvproof_report.common.experiments import STORAGES
 from kvproof_report.draw import drawing as d
-from kvproof_report.draw.numbers import bytes_text, count, digits
+from kvproof_report.draw.lines import Axis, Series
+from kvproof_report.draw.memory import Area, Memory
+from kvproof_report.draw.numbers import bytes_text, count
 from kvproof_report.draw.plot import Plot, lines_of, plain_table
+from kvproof_report.draw.sheet import Beside, Key, drawn
 
 GB, MB = 1e9, 1e6
 
 
-def draw(results, width):
-    narrow = width < 500
-    height = 330 if narrow else 360
-    figure = d.new_figure(width, height)
-    axes = d.place(figure, 38, 32, width - 38 - 18, height - 32 - 46)
+@drawn
+def draw(results):
     lines = lines_of(results, "storage", "tokens")
-    top = max(r.value("allocated_bytes") for r in results) / GB or 1
+    looks = {storage: (*d.STORAGE_LOOK[storage][:2], "") for storage in lines}
+    series = [Series("", looks[storage], held(rows, GB)) for storage, rows in lines.items()]
     last = max(r["tokens"] for r in results) or 1
-    draw_waste(axes, lines)
-    for storage, rows in lines.items():
-        colour, dash, _ = d.STORAGE_LOOK[storage]
-        axes.plot([r["tokens"] for r in rows], [r.value("allocated_bytes") / GB for r in rows],
-                  color=colour, linestyle=dash, zorder=3)
-    name_lines(axes, lines, top, last, narrow)
-    axes.set_xlim(0, last)
-    axes.set_ylim(0, top * 1.16)
-    d.y_title(axes, "KV memory allocated (GB)")
-    d.x_title(axes, "tokens of the request")
-    step = max(1, last // 4)
-    d.ticks(axes.xaxis, range(0, last + 1, step), count)
-    if "paged" in lines:
-        draw_staircase(figure, lines["paged"], narrow, height)
-    return figure
+    whole = Memory(
+        "", Axis("tokens of the request", span=(0, last), text=count,
+                 marks=range(0, last + 1, max(1, last // 4))),
+        Axis("KV memory allocated (GB)", span=[0]), series, tall=250,
+        note="pale: reserved and not used" * ("contiguous_max_length" in lines),
+        areas=[waste(rows, GB) for rows in [lines.get("contiguous_max_length")] if rows])
+    block = lines["paged"][0]["block_size"] if "paged" in lines else 0
+    near = [r for r in lines.get("paged", []) if r["tokens"] <= 4 * block]
+    # Samples that are too coarse show no steps.
+    return [Key([(name_of(storage, rows[0]), looks[storage]) for storage, rows in lines.items()],
+                left=4),
+            Beside([whole, *([first_blocks(near, block)] if len(near) >= 8 else [])], 320)]
 
 
-def draw_waste(axes, lines):
-    """Shades the memory that the contiguous buffer holds beyond the tokens."""
-    rows = lines.get("contiguous_max_length")
-    if rows:
-        axes.fill_between([r["tokens"] for r in rows], [r.value("used_bytes") / GB for r in rows],
-                          [r.value("allocated_bytes") / GB for r in rows], color=d.VERMILLION,
-                          alpha=0.10, linewidth=0, zorder=1)
+def held(rows, unit):
+    return [(r["tokens"], r.value("allocated_bytes") / unit) for r in rows]
 
 
-def name_lines(axes, lines, top, last, narrow):
-    if "contiguous_max_length" in lines:
-        row = lines["contiguous_max_length"][0]
-        axes.annotate(f"contiguous, max length {count(row['max_length'])}: "
-                      f"{bytes_text(row.value('allocated_bytes'))} at once",
-                      (last * 0.01, row.value("allocated_bytes") / GB), xytext=(0, 5),
-                      textcoords="offset points", color=d.VERMILLION)
-        if not narrow:
-            axes.annotate("reserved and not used", (last * 0.62, top * 0.89), ha="center",
-                          va="center", color=d.SOFT)
-    if "paged" in lines:
-        row = lines["paged"][0]
-        at = 0.56 if narrow else 0.60
+def waste(rows, unit):
+    """What is held beyond the tokens."""
+    return Area([(r["tokens"], r.value("used_bytes") / unit, r.value("allocated_bytes") / unit)
+                 for r in rows], d.STORAGE_LOOK[rows[0]["storage"]][0], 0.12)
+
+
+def name_of(storage, row):
+    if storage == "contiguous_max_length":
+        return (f"contiguous, max length {count(row['max_length'])}: "
+                f"{bytes_text(row.value('allocated_bytes'))} at once")
+    if storage == "paged":
         over = (row["block_size"] - 1) * row["bytes_per_token"]
-        axes.annotate(f"paged, blocks of {row['block_size']}:" + ("\n" if narrow else " ") +
-                      f"at most {bytes_text(over)} over", (last * at, top * at),
-                      xytext=(10, -8), textcoords="offset points", color=d.BLUE, va="top")
+        return f"paged, blocks of {row['block_size']}: at most {bytes_text(over)} over"
+    return STORAGES[storage]
 
 
-def draw_staircase(figure, rows, narrow, height):
-    """Draws the first few blocks again, large enough to see the steps."""
-    block = rows[0]["block_size"]
-    near = [r for r in rows if r["tokens"] <= 4 * block]
-    if len(near) < 8:  # the samples are too coarse to show steps
-        return
-    left, top = (78, 104) if narrow else (120, 112)
-    inset = d.place(figure, left, top, 108 if narrow else 210, 70 if narrow else 96)
-    tokens = [r["tokens"] for r in near]
-    used = [r.value("used_bytes") / MB for r in near]
-    allocated = [r.value("allocated_bytes") / MB for r in near]
-    inset.fill_between(tokens, used, allocated, step=None, color=d.BLUE, alpha=0.15, linewidth=0)
-    inset.plot(tokens, allocated, color=d.BLUE, drawstyle="steps-pre", linewidth=1.5)
-    inset.plot(tokens, used, color=d.INK, linewidth=1)
-    inset.set_xlim(0, 4 * block)
-    inset.set_ylim(0, max(allocated) * 1.05 or 1)
-    d.ticks(inset.xaxis, range(0, 4 * block + 1, block), count)
-    per_block = near[-1].value("allocated_bytes") / max(1, -(-near[-1]["tokens"] // block)) / MB
-    d.ticks(inset.yaxis, [0, 2 * per_block, 4 * per_block], lambda v: digits(v, 2))
-    d.y_title(inset, "first blocks (MB)" if narrow else "the first four blocks (MB)")
+def first_blocks(rows, block):
+    """The first few blocks again, large enough to see the steps."""
+    points = held(rows, MB)
+    stairs = [spot for (start, _), (end, y) in zip(points, points[1:])
+              for spot in ((start, y), (end, y))]
+    used = [(r["tokens"], r.value("used_bytes") / MB) for r in rows]
+    return Memory("", Axis("tokens of the request", span=(0, 4 * block), text=count,
+                           marks=range(0, 4 * block + 1, block)),
+                  Axis("the first four blocks (MB)", span=[0]),
+                  [Series("", (d.BLUE, d.SOLID, ""), stairs),
+                   Series("", (d.INK, d.SOLID, ""), used, 1)],
+                  corner=[("allocated", d.BLUE), ("filled with tokens", d.INK)], areas=[waste(rows, MB)], tall=250)
 
 
 def finding(results):

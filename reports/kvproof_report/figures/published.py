@@ -4,11 +4,101 @@
 from dataclasses import dataclass
 from functools import partial
 
-from kvproof_report.draw.plot import Plot, plain_table
-from kvproof_report.figures.published_drawing import draw, range_text, text_of
+from kvproof_report.common.experiments import STORAGES
+from kvproof_report.draw import drawing as d
+from kvproof_report.draw.dots import Dot, Dots, Row
+from kvproof_report.draw.numbers import NARROW_SPACE, count, digits, percent, short
+from kvproof_report.draw.plot import Plot, groups, plain_table
+from kvproof_report.draw.sheet import Key, drawn
 
 NEAR = 1.1  # a published value agrees if it lies in our range, or beyond it by this factor
+LOG_SPAN = 20  # from this ratio of the largest to the smallest value the axis is logarithmic
 
+
+# ---- drawing ------------------------------------------------------------------------------------
+
+def text_of(value, unit):
+    if unit == "ratio":
+        return percent(value)
+    if unit in ("ms", "s"):
+        return f"{digits(value)}{NARROW_SPACE}{unit}"
+    return count(value) if value >= 1000 or float(value).is_integer() else digits(value)
+
+
+def range_text(metric):
+    """Both bounds with the unit once: '10 to 15 %'."""
+    low, high = (text_of(bound, metric.unit) for bound in (metric.low, metric.high))
+    if not metric.has_spread:
+        return high
+    return f"{low.partition(NARROW_SPACE)[0].removesuffix('.0')} to {high.replace('.0', '')}"
+
+
+# The title of the axis, for claims whose rows are cases of one quantity.
+QUANTITIES = {"watermark": "preemptions", "first_token": "time to the first token",
+              "block_size": "unused tokens of a last block"}
+
+
+def common_of(rows):
+    """The beginning that all cases share, up to a comma; the whole case if there is only one."""
+    cases = list(groups(rows, "at"))
+    if len(cases) == 1:
+        return cases[0]
+    first = cases[0].partition(", ")[0]
+    return first if all(case.startswith(first + ", ") for case in cases) else ""
+
+
+def label_of(row, rows):
+    """The label that tells a row from the others: its series, its case, or both."""
+    series = STORAGES.get(row["series"], row["series"])
+    case = row["at"].removeprefix(common_of(rows)).removeprefix(", ")
+    if not case:
+        return series
+    return f"{series}: {case}" if len(groups(rows, "series")) > 1 else case
+
+
+@drawn
+def draw(results):
+    """Our value with its range, the published one hollow; each unit has an axis of its own."""
+    units = {}
+    for row in results:
+        units.setdefault(row.metrics["here"].unit, []).append(row)
+    return [Key([("here, and over what is unknown", (d.GREY, d.SOLID, "o")),
+                 ("published (hollow)", (d.INK, "None", "D"))], left=0)] + [
+        panel(rows, unit) for unit, rows in units.items()]
+
+
+def panel(rows, unit):
+    metrics = [r.metrics[name] for r in rows for name in ("here", "published") if name in r.metrics]
+    values = [bound for metric in metrics for bound in (metric.low, metric.high)]
+    is_log = max(values) > LOG_SPAN * min(values) > 0
+    return Dots([row_of(row, label_of(row, rows)) for row in rows],
+                axis_text(rows, unit) + ", log scale" * is_log, log=is_log, step=28,
+                ticks=partial(tick_text, unit), heads=[("here", d.INK), ("published", d.SOFT)])
+
+
+def row_of(row, label):
+    here, there = row.metrics["here"], row.metrics.get("published")
+    colour, _, marker = d.STORAGE_LOOK.get(row["series"], d.SERIES_LOOK[0])
+    dots = [Dot(here, colour, marker, size=7, broad=True)]
+    texts = [(text_of(here.value, here.unit), colour)]
+    if there:
+        dots.insert(0, Dot(there, d.INK, "D", hollow=True, size=9))
+        texts.append((range_text(there), d.SOFT))
+    return Row(label, dots, texts=texts)
+
+
+def tick_text(unit, value):
+    return f"{100 * value:.3g} %" if unit == "ratio" else short(value)
+
+
+def axis_text(rows, unit):
+    text = QUANTITIES.get(rows[0]["claim"]) or common_of(rows)
+    if unit in ("ratio", "count") or unit in text:
+        return text
+    return f"{text} ({unit})" if text else unit
+
+
+# ---- in words -----------------------------------------------------------------------------------
 
 @dataclass(frozen=True)
 class Claim:
@@ -19,7 +109,7 @@ class Claim:
     measured: str
 
 
-class Row:
+class Texts:
     """The texts of a row that a title may contain."""
 
     def __init__(self, result):
@@ -38,7 +128,7 @@ def finding(claim, results):
     by_case = {(r["series"], r["at"]): r for r in results}
     if not all(case in by_case for case in claim.rows):
         return f"What is published as {claim.key.replace('_', ' ')}, and what a simulation gives"
-    text = claim.words.format(*(Row(by_case[case]) for case in claim.rows))
+    text = claim.words.format(*(Texts(by_case[case]) for case in claim.rows))
     known = [r for r in results if "published" in r.metrics]
     met = sum(agrees(r) for r in known)
     return f"{text}; {met} of {len(known)} published values lie in our range or within 10 % of it"

@@ -3,18 +3,22 @@
 
 from kvproof_report.common.experiments import STORAGES
 from kvproof_report.draw import drawing as d
-from kvproof_report.draw.numbers import count, digits, percent
+from kvproof_report.draw.lines import Axis
+from kvproof_report.draw.memory import Memory, over_time, stacked
+from kvproof_report.draw.numbers import count, percent
 from kvproof_report.draw.plot import Plot, Table, label_cell
-from kvproof_report.figures.live import panels
+from kvproof_report.draw.sheet import Beside, Key, Words, drawn
+from kvproof_report.figures.live import brief, panels
 
 # (metric, its name, colour and opacity), from the bottom; None stands for the colour of the
 # storage. The memory above them is free, and was enough for all requests that came.
 PARTS = [
     ("tokens_in_memory", "tokens", None, 1.0),
     ("partial_tail", "partial tail", d.INK, 1.0),
-    ("reserved", "reserved, not used", None, 0.3),
+    ("reserved", "reserved, not used: pale", None, 0.3),
     ("stranded", "free, but too little or in pieces", d.RED, 0.45),
 ]
+SHARES = Axis(marks=(0, 0.5, 1), span=(0, 1), text=lambda share: percent(share, 0))
 STRETCHES = 96  # a panel averages over so many stretches of time: single steps vary too much
 
 
@@ -41,86 +45,30 @@ def mean_share(rows, name):
 
 # ---- drawing ------------------------------------------------------------------------------------
 
-def draw(results, width):
-    narrow = width < 500
-    across = 2 if narrow else 3
-    left, right, gap = 44, 10, 18 if narrow else 26
-    panel, step = (96, 158) if narrow else (112, 174)
+@drawn
+def draw(results):
     sources = panels(results)
     storages = [s for s in STORAGES if any(s in lines for lines in sources.values())]
-    rows_of_keys = key_rows(width)
-    height = 24 + step * -(-len(storages) // across)
-    figure = d.new_figure(width, 20 * len(rows_of_keys) + 8 + height * len(sources))
-    draw_keys(figure, rows_of_keys, width)
-    top = 20 * len(rows_of_keys) + 8
-    size = (width - left - right - gap * (across - 1)) / across
-    for source, lines in sources.items():
-        name = d.canvas(figure, 0, top, width, 20)
-        name.annotate(d.shorten(source, 44), (6, 10), va="center", color=d.INK, weight="bold")
-        for index, storage in enumerate(storages):
-            axes = d.place(figure, left + index % across * (size + gap),
-                           top + 24 + 22 + index // across * step, size, panel)
-            write_name(axes, storage, narrow)
-            if storage in lines:
-                labelled = index % across == 0 or storages[index - 1] not in lines
-                draw_panel(axes, storage, lines[storage], labelled)
-            else:
-                axes.set_axis_off()
-                d.write(axes, "serves nothing", (0, 1), (0, -18), d.SOFT, on="axes")
-        top += height
-    return figure
+    key = [(name, (colour or d.GREY, "None", "s")) for _, name, colour, _ in PARTS]
+    return [Key(key, left=4)] + [
+        part for source, lines in sources.items()
+        for part in (Words(d.shorten(source, 44), d.INK, "bold"), Beside(
+            [panel(storage, lines.get(storage)) for storage in storages], 165, 4))]
 
 
-def draw_panel(axes, storage, rows, first):
-    colour = d.STORAGE_LOOK[storage][0]
+def panel(storage, rows):
+    if not rows:
+        return Memory(brief(storage), Axis(marks=(2,), span=(0, 1)), SHARES, (), tall=112,
+                      corner=[("serves nothing", d.SOFT)])
     middles, inside = zip(*stretches(rows))
     last = rows[-1]["seconds"]
     if len(middles) == 1:  # a single stretch is drawn as an area, too
         middles, inside = (0, max(last, 1e-9)), inside * 2
-    below = [0.0] * len(middles)
-    for name, _, fixed, opacity in PARTS:
-        parts = [sum(share(r, name) for r in some) / len(some) for some in inside]
-        above = [low + part for low, part in zip(below, parts)]
-        if max(parts) > 0:
-            axes.fill_between(middles, below, above, color=fixed or colour, alpha=opacity,
-                              linewidth=0, zorder=2)
-        below = above
-    axes.set_ylim(0, 1)
-    axes.set_xlim(0, max(last, 1e-9))
-    axes.axhline(1, color=d.SOFT, linewidth=0.8, clip_on=False)
-    axes.grid(axis="y", visible=False)
-    d.ticks(axes.yaxis, [0, 0.5, 1], (lambda v: f"{100 * v:.0f} %") if first else (lambda v: ""))
-    d.ticks(axes.xaxis, [0, last], lambda v: f"{digits(v)} s" if v else "0")
-    labels = axes.get_xticklabels()
-    labels[0].set_horizontalalignment("left")
-    labels[-1].set_horizontalalignment("right")
-
-
-def write_name(axes, storage, narrow):
-    text = STORAGES[storage].removeprefix("contiguous, ") if narrow else STORAGES[storage]
-    d.write(axes, text, (0, 1), (0, 5), d.STORAGE_LOOK[storage][0], on="axes", va="bottom")
-
-
-def key_rows(width):
-    """The entries (x, name, colour, opacity) in rows that are no wider than the figure."""
-    rows, x = [[]], width
-    for _, name, colour, opacity in [*PARTS, ("", "free", None, 0.0)]:
-        needs = 42 + 6 * len(name)
-        if x + needs > width - 6:
-            rows, x = rows + [[]], 6
-        rows[-1].append((x, name, colour or d.GREY, opacity))
-        x += needs
-    return rows[1:]
-
-
-def draw_keys(figure, rows, width):
-    axes = d.canvas(figure, 0, 0, width, 20 * len(rows))
-    for y, row in enumerate(rows):
-        for x, name, colour, opacity in row:
-            axes.barh(20 * y + 10, 16, left=x, height=11, color=colour, alpha=opacity, linewidth=0)
-            axes.barh(20 * y + 10, 16, left=x, height=11, fill=False, edgecolor=d.SOFT,
-                      linewidth=0.8)
-            axes.annotate(name, (x + 23, 20 * y + 10), va="center", color=d.INK)
+    layers = [([sum(share(r, name) for r in some) / len(some) for some in inside],
+               colour or d.STORAGE_LOOK[storage][0], opacity)
+              for name, _, colour, opacity in PARTS]
+    return Memory(brief(storage), over_time(last), SHARES, (), tall=112,
+                  areas=stacked(middles, layers))
 
 
 # ---- in words -----------------------------------------------------------------------------------

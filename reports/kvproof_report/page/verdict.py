@@ -9,7 +9,7 @@ from kvproof_report.common.result_files import Results
 from kvproof_report.draw.numbers import count
 from kvproof_report.draw.plot import groups
 from kvproof_report.figures.exhaustive import is_closed, split
-from kvproof_report.figures.kill_counts import mutants_of, survivors
+from kvproof_report.figures.kill_matrix import mutants_of, survivors
 from kvproof_report.figures.laws import is_broken, is_vacuous
 from kvproof_report.figures.liar_matrix import fates_of
 

@@ -4,8 +4,9 @@
 import re
 
 from kvproof_report.draw import drawing
+from kvproof_report.draw.grid import Grid
 from kvproof_report.draw.plot import rows_of
-from kvproof_report.figures import kill_counts, laws
+from kvproof_report.figures import kill_matrix, laws
 from kvproof_report.tests import sample_results
 from kvproof_report.tests.page_support import DocumentTest, faults_of, texts_of
 
@@ -38,16 +39,17 @@ class CorrectnessTest(DocumentTest):
 
     def test_every_seeded_bug_stands_in_one_cell(self):
         results = self.load(sample_results.document("mutant"))
-        mutants = kill_counts.mutants_of(results.of("mutant"))
-        rows = kill_counts.matrix_rows(mutants)
-        self.assertEqual([row.id or row.name for row in rows],
-                         [f"A{n}" for n in range(1, 12)] + [f"source_{n}.h" for n in range(3)])
-        credited = sum(sum(row.by_law(fate).values()) for row in rows
-                       for fate in ("expected", "other_law"))
-        beyond = sum(row.of_fate(fate) for row in rows for fate in kill_counts.BEYOND_LAWS)
-        self.assertEqual((credited, beyond), (37, 3))
-        self.assertEqual(kill_counts.columns_of(mutants), [f"I{n}" for n in range(1, 13)] +
-                         ["C2", "C5"])
+        grids = [part for part in kill_matrix.draw.__wrapped__(results.of("mutant"))
+                 if isinstance(part, Grid)]
+        self.assertEqual([[row.name or row.label for row in grid.rows] for grid in grids],
+                         [[f"A{n}" for n in range(1, 12)], [f"source_{n}.h" for n in range(3)]])
+        cells = [(grid.columns[x].label, cell) for grid in grids
+                 for (_, x), cell in grid.cells.items() if cell.text]
+        self.assertEqual(sum(int(cell.text) for _, cell in cells), 40)
+        self.assertEqual({name for name, cell in cells if cell.fills[0][2] != drawing.BLUE},
+                         {"I9", "model only", "crash", "survived"})
+        self.assertEqual([column.label for column in grids[0].columns][:14],
+                         [f"I{n}" for n in range(1, 13)] + ["C2", "C5"])
 
     def test_broken_and_vacuous_laws_are_red(self):
         document = sample_results.document("check_law")
