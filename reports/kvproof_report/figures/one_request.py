@@ -63,7 +63,8 @@ def first_blocks(rows, block):
                   Axis("the first four blocks (MB)", span=[0]),
                   [Series("", (d.BLUE, d.SOLID, ""), stairs),
                    Series("", (d.INK, d.SOLID, ""), used, 1)],
-                  corner=[("allocated", d.BLUE), ("filled with tokens", d.INK)], areas=[waste(rows, MB)], tall=250)
+                  corner=[("allocated", d.BLUE), ("filled with tokens", d.INK)], tall=250,
+                  areas=[waste(rows, MB)])
 
 
 def finding(results):
