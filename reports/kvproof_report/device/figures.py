@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from kvproof_report.common.kernel_cases import GROUPS, label_of
 from kvproof_report.common.result_files import Result
 from kvproof_report.draw import drawing as d
-from kvproof_report.draw.dots import Dot, Dots, Row
+from kvproof_report.draw.dots import Dot, Dots, Row, grouped
 from kvproof_report.draw.lines import Axis, Lines, Series
 from kvproof_report.draw.numbers import count
 from kvproof_report.draw.sheet import Words, sheet
@@ -35,8 +35,7 @@ FIGURES = (
     ("device-reshape", "device_reshape_and_cache", {"l2": "cold"}, ("tokens", "tokens"),
      ("fraction_of_copy",),
      "reshape_and_cache, bf16, 8 heads of 128, block 16; share of a copy of as much"))
-PEER_COLOURS = {"PyTorch": (d.VERMILLION, True), "cuDNN": (d.GREEN, True),
-                "FlashInfer": (d.BLUE, False)}
+PEER_COLOURS = {"PyTorch": d.VERMILLION, "cuDNN": d.GREEN, "FlashInfer": d.BLUE}
 
 
 def figures_of(results: list[Result], card: str) -> Iterator[tuple[str, Figure]]:
@@ -69,20 +68,16 @@ def lines(found: dict[str, list[tuple[float, float]]], title: str, words: str) -
 
 def peers(results: list[Result], card: str) -> Figure:
     """Our time over each peer's, a row for each case and peer."""
-    rows = []
-    for operation, group in GROUPS.items():
-        for r in results:
-            if r["operation"] == operation:
-                colour, hollow = PEER_COLOURS[r["peer"]]
-                rows.append(Row(f"{label_of(r.parameters)}: {r['peer']}",
-                                [Dot(r.metrics["ours_over_peer"], colour, hollow=hollow)],
-                                group=group))
-                group = ""
+    rows = {group: [
+        Row(f"{label_of(r.parameters)}: {r['peer']}", [Dot(r.metrics["ours_over_peer"], colour,
+                                                           hollow=colour != d.BLUE)])
+        for r in results if r["operation"] == operation for colour in [PEER_COLOURS[r["peer"]]]]
+        for operation, group in GROUPS.items()}
     names = dict.fromkeys(f"{r['peer']} {r['peer_version']}" for r in results)
     return sheet(d.WIDE, [
         Words(f"kvproof's CUDA kernels beside {', '.join(names)}", d.INK, "bold"),
         Words(f"{card}, bf16, heads of 128, 32 for queries and 8 for K and V, blocks of 16 in "
               "random order, if a row names no other; sequences × tokens of each. The fastest form "
               "of each; interleaved in the same rounds, nothing in L2; median and range."),
-        Dots(rows, "time of kvproof over time of the peer (left of the line: kvproof is faster)",
-             mark=1, spread=True)])
+        Dots(grouped(rows), "time of kvproof over time of the peer (left of the line: kvproof is "
+             "faster)", mark=1, spread=True)])

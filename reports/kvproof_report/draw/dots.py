@@ -4,8 +4,8 @@ stand at the right."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -46,6 +46,12 @@ class Row:
     to: float | None = None  # a thin line goes from the first dot to this value
     colour: str = d.INK   # of the label
     faint: bool = False   # there is nothing to compare in it
+
+
+def grouped(groups: Mapping[str, Sequence[Row]]) -> list[Row]:
+    """The rows of each group, below its name."""
+    return [row if index else replace(row, group=name)
+            for name, rows in groups.items() for index, row in enumerate(rows)]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 
 from kvproof_report.common.result_files import Metric
 from kvproof_report.draw import drawing as d
-from kvproof_report.draw.dots import Dot, Dots, Row
+from kvproof_report.draw.dots import Dot, Dots, Row, grouped
 from kvproof_report.draw.lines import Axis, Lines, Series
 from kvproof_report.draw.numbers import binary, count, digits, times
 from kvproof_report.draw.plot import Number, Plot, plain_table
@@ -143,15 +143,10 @@ def shape_rows(results):
             continue
         key = "+".join(n for n in names if n != "layout") or "".join(names)
         groups.setdefault(key, []).append(result)
-    rows = []
-    for key in ["", *[k for k in groups if k]]:
-        for index, result in enumerate(groups.get(key, [])):
-            look = LAYOUT_LOOK[result["layout"]][0]
-            dots = [Dot(result.metrics[READ], look),
-                    Dot(result.metrics[CONTIGUOUS], d.VERMILLION, hollow=True)]
-            group = "" if index else " and ".join(NAMES.get(n, n) for n in key.split("+"))
-            rows.append(Row(label_of(result, key), dots, group=group))
-    return rows
+    return grouped({" and ".join(NAMES.get(n, n) for n in key.split("+")): [
+        Row(label_of(r, key), [Dot(r.metrics[READ], LAYOUT_LOOK[r["layout"]][0]),
+                               Dot(r.metrics[CONTIGUOUS], d.VERMILLION, hollow=True)])
+        for r in groups.get(key, [])] for key in ["", *[k for k in groups if k]]})
 
 
 def label_of(result, key):

@@ -2,7 +2,7 @@
 """A decode step of a batch: time and instructions of a token, by one call, by three, in Python."""
 
 from kvproof_report.draw import drawing as d
-from kvproof_report.draw.dots import Dot, Dots, Row
+from kvproof_report.draw.dots import Dot, Dots, Row, grouped
 from kvproof_report.draw.numbers import count, digits, times
 from kvproof_report.draw.plot import Plot, groups, plain_table
 from kvproof_report.draw.sheet import Words, drawn
@@ -25,12 +25,9 @@ def batches(results):
 
 def panel_rows(results, cases):
     """The rows of a panel. @param cases: results of one batch -> [((label, colour), metric)]"""
-    rows = []
-    for live, batch in batches(results).items():
-        for index, (name, metric) in enumerate(cases(batch)):
-            rows.append(Row(name[0], [Dot(metric, name[1], hollow=name == HASH)],
-                            group="" if index else f"batch of {count(live)}"))
-    return rows
+    return grouped({f"batch of {count(live)}": [
+        Row(name[0], [Dot(metric, name[1], hollow=name == HASH)]) for name, metric in cases(batch)]
+        for live, batch in batches(results).items()})
 
 
 def times_of(batch):

@@ -3,7 +3,7 @@
 
 from kvproof_report.common.experiments import words
 from kvproof_report.draw import drawing as d
-from kvproof_report.draw.dots import Dot, Dots, Row
+from kvproof_report.draw.dots import Dot, Dots, Row, grouped
 from kvproof_report.draw.numbers import digits
 from kvproof_report.draw.plot import Plot, groups, plain_table
 from kvproof_report.draw.sheet import Key, drawn
@@ -28,18 +28,19 @@ def change_text(percent):
 @drawn
 def draw(results):
     reach = min(MOST, max([6] + [1.25 * abs(r.value("change_percent")) for r in results]))
-    rows = [row_of(result, reach, "" if index else workload)
-            for workload, found in measures(results).items() for index, result in enumerate(found)]
-    return [Dots(rows, "change against the base [%]; band: threshold", -reach, reach, mark=0),
+    rows = {workload: [row_of(result, reach) for result in found]
+            for workload, found in measures(results).items()}
+    return [Dots(grouped(rows), "change against the base [%]; band: threshold", -reach, reach,
+                 mark=0),
             Key([(words(name), look) for name, look in LOOKS.items()])]
 
 
-def row_of(result, reach, group):
+def row_of(result, reach):
     metric = result.metrics["change_percent"]
     threshold = min(result.value("threshold_percent"), reach)
     colour, _, marker = LOOKS.get(result["verdict"], LOOKS["same"])
     beyond = abs(metric.value) > reach
-    return Row(name_of(result), [Dot(metric, colour, marker)], group=group, colour=d.SOFT,
+    return Row(name_of(result), [Dot(metric, colour, marker)], colour=d.SOFT,
                texts=[(change_text(metric.value), colour)] if beyond else [],
                band=(-threshold, threshold))
 

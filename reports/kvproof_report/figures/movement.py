@@ -4,7 +4,7 @@
 from statistics import median
 
 from kvproof_report.draw import drawing as d
-from kvproof_report.draw.dots import Dot, Dots, Row
+from kvproof_report.draw.dots import Dot, Dots, Row, grouped
 from kvproof_report.draw.numbers import digits
 from kvproof_report.draw.plot import Plot, groups, plain_table
 from kvproof_report.draw.sheet import Key, drawn
@@ -33,13 +33,10 @@ def cases(results):
 
 @drawn
 def draw(results):
-    rows = []
-    for operation, group in cases(results).items():
-        for index, (label, same) in enumerate(group):
-            dots = [Dot(r.metrics[COPY], d.GREY if i else d.BLUE, hollow=i > 0)
-                    for i, r in enumerate(same)]
-            rows.append(Row(label, dots, group="" if index else operation))
-    return [Dots(rows, "share of the copy ceiling; line: 10 to 90 %", mark=1, spread=True),
+    rows = {operation: [Row(label, [Dot(r.metrics[COPY], d.GREY if i else d.BLUE, hollow=i > 0)
+                                    for i, r in enumerate(same)]) for label, same in group]
+            for operation, group in cases(results).items()}
+    return [Dots(grouped(rows), "share of the copy ceiling; line: 10 to 90 %", mark=1, spread=True),
             Key([("fastest way", (d.BLUE, "", "o")), ("other ways (hollow)", (d.GREY, "", "o"))])]
 
 

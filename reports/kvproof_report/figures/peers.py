@@ -6,7 +6,7 @@ from math import exp, log
 
 from kvproof_report.common.kernel_cases import GROUPS, label_of
 from kvproof_report.draw import drawing as d
-from kvproof_report.draw.dots import Dot, Dots, Row
+from kvproof_report.draw.dots import Dot, Dots, Row, grouped
 from kvproof_report.draw.numbers import digits
 from kvproof_report.draw.plot import Plot, groups, plain_table
 from kvproof_report.draw.sheet import Key, Words, drawn
@@ -17,11 +17,6 @@ BY_PEER = "ours_over_peer"
 
 def compared(results):
     return [r for r in results if BY_PEER in r.metrics]
-
-
-def looks_of(results):
-    """peer -> its colour"""
-    return dict(zip(dict.fromkeys(r["peer"] for r in results), COLOURS))
 
 
 def drawn_or_said(rows_of):
@@ -37,37 +32,31 @@ def drawn_or_said(rows_of):
 @drawn_or_said
 def draw_kernels(results):
     """A row for each case: a dot for each peer, the one that comes nearest to ours first."""
-    looks = looks_of(results)
-    rows = []
-    for (threads, operation), group in groups(results, "threads", "operation").items():
-        title = f"{GROUPS[operation].partition(':')[0]}, {threads} thread{'s' * (threads > 1)}"
-        for case, same in groups(group, "case").items():
-            same = sorted(same, key=lambda r: -r.value(BY_PEER))
-            rows.append(Row(label_of(same[0].parameters),
-                            [Dot(r.metrics[BY_PEER], looks[r["peer"]]) for r in same],
-                            group=title))
-            title = ""
+    looks = dict(zip(dict.fromkeys(r["peer"] for r in results), COLOURS))
+    rows = {f"{GROUPS[operation].partition(':')[0]}, {threads} thread{'s' * (threads > 1)}": [
+        Row(label_of(same[0].parameters), [
+            Dot(r.metrics[BY_PEER], looks[r["peer"]])
+            for r in sorted(same, key=lambda r: -r.value(BY_PEER))])
+        for same in groups(group, "case").values()]
+        for (threads, operation), group in groups(results, "threads", "operation").items()}
     return [Key([(peer, (colour, "", "o")) for peer, colour in looks.items()]),
-            Dots(rows, "our time over theirs; left of the line: faster", mark=1,
+            Dots(grouped(rows), "our time over theirs; left of the line: faster", mark=1,
                  spread=True)]
 
 
 @drawn_or_said
 def draw_allocators(results):
     """A row for each operation and peer: ours, what its caller waits, and what is not binding."""
-    rows = []
-    for operation, group in groups(results, "operation").items():
-        for index, result in enumerate(group):
-            dots = [Dot(result.metrics["time"], d.BLUE),
-                    Dot(result.metrics["peer_time"], d.VERMILLION, hollow=True)]
-            if "peer_inner_time" in result.metrics:
-                dots.append(Dot(result.metrics["peer_inner_time"], d.VERMILLION))
-            rows.append(Row(f"{result['peer']}, ours by {result['hash']}: "
-                            f"{digits(1 / result.value(BY_PEER))} times", dots,
-                            group="" if index else operation))
+    times = {"time": (d.BLUE, False), "peer_time": (d.VERMILLION, True),
+             "peer_inner_time": (d.VERMILLION, False)}
+    rows = {operation: [
+        Row(f"{r['peer']}, ours by {r['hash']}: {digits(1 / r.value(BY_PEER))} times",
+            [Dot(r.metrics[name], colour, hollow=hollow)
+             for name, (colour, hollow) in times.items() if name in r.metrics]) for r in group]
+        for operation, group in groups(results, "operation").items()}
     return [Key([("ours", (d.BLUE, "", "o")), ("theirs (hollow)", (d.VERMILLION, "", "o")),
                  ("theirs, inside a binding", (d.VERMILLION, "", "o"))]),
-            Dots(rows, "ns a block (decode step: a token), log scale", log=True)]
+            Dots(grouped(rows), "ns a block (decode step: a token), log scale", log=True)]
 
 
 # ---- in words -----------------------------------------------------------------------------------
