@@ -49,10 +49,10 @@ class Axis:
 
     def limits(self, values: Sequence[float]) -> tuple[float, float]:
         known = [*[v for v in values if v > 0 or not self.base], *self.span] or [1]
-        if self.base:
-            return min(known) / self.pad, max(known) * self.pad
         low, high = min(known), max(known)
-        return low, high if high in self.span else low + 1.08 * (high - low) or 1
+        if self.base:
+            return low / self.pad, max(high * self.pad, 2 * low)
+        return low, (high if high in self.span else low + 1.08 * (high - low)) + (high == low)
 
     def set(self, ruler: Ruler, low: float, high: float, pixels: float) -> None:
         most = max(2, int(pixels // PER_MARK[ruler.axis_name]))

@@ -17,9 +17,10 @@ POLICIES = {
     "lfu": ("LFU with aging", (d.VERMILLION, d.SOLID, "s")),
     "s3_fifo": ("S3-FIFO", (d.GREEN, d.DASHDOT, "^")),
     "priority_ttl": ("priority and time to live", (d.PINK, d.SOLID, "D")),
+    "optimum": ("offline optimum", (d.INK, d.DASHED, "")),
+    "infinite": ("infinite cache", (d.SOFT, d.DOTTED, "")),
 }
-OPTIMUM = ("offline optimum", (d.INK, d.DASHED, ""))
-INFINITE = ("infinite cache", (d.SOFT, d.DOTTED, ""))
+BOUNDS = ("optimum", "infinite")
 
 # Published for the Mooncake conversation trace at a capacity of a million tokens, which is 2,000
 # blocks of 512: (policy, share of the blocks).
@@ -27,13 +28,8 @@ PUBLISHED_TOKENS = 2_000 * 512
 PUBLISHED = (("LRU", 0.054), ("optimum", 0.255))
 
 
-def look(policy):
-    return (OPTIMUM[1] if policy == "optimum" else
-            POLICIES.get(policy, (policy, (d.AMBER, d.DOTTED, "X")))[1])
-
-
-def name(policy):
-    return OPTIMUM[0] if policy == "optimum" else POLICIES.get(policy, (policy,))[0]
+def named(policy):
+    return POLICIES.get(policy, (policy, (d.AMBER, d.DOTTED, "X")))
 
 
 def rate(result):
@@ -42,8 +38,8 @@ def rate(result):
 
 @drawn
 def draw(results):
-    policies = [p for p in groups(results, "policy") if p not in ("optimum", "infinite")]
-    return [Key([(name(policy), look(policy)) for policy in policies] + [OPTIMUM, INFINITE], 44),
+    policies = [p for p in groups(results, "policy") if p not in BOUNDS]
+    return [Key([named(policy) for policy in (*policies, *BOUNDS)], 44),
             Beside([panel(source, cases) for source, cases in groups(results, "source").items()],
                    300)]
 
@@ -51,14 +47,14 @@ def draw(results):
 def panel(source, results):
     cases = groups(results, "policy")
     infinite = cases.pop("infinite", [])[:1]
-    series = [Series("", look(policy), [(tokens(r), rate(r)) for r in sorted(rows, key=tokens)])
+    series = [Series("", named(policy)[1], [(tokens(r), rate(r)) for r in sorted(rows, key=tokens)])
               for policy, rows in cases.items()]
     if is_known(source):
         series.append(Series("", RING, [(PUBLISHED_TOKENS, 100 * share) for _, share in PUBLISHED],
                              size=11, hollow=True))
     return Lines(d.shorten(source), Axis("cache size (tokens), log scale", 10),
                  Axis("prompt blocks found in the cache (%)", span=[0]), series,
-                 [(rate(r), "", INFINITE[1]) for r in infinite],
+                 [(rate(r), "", named("infinite")[1]) for r in infinite],
                  "rings: published, LRU and optimum" if is_known(source) else "", tall=250)
 
 
@@ -86,7 +82,7 @@ def finding(results):
     lru, optimum = at["lru"], at["optimum"]
     others = {policy: r for policy, r in at.items() if policy not in ("lru", "optimum")}
     best = max(others, key=lambda policy: rate(others[policy]), default=None)
-    second = (f"; the best of the others, {name(best)}, {percent(rate(others[best]) / 100)}"
+    second = (f"; the best of the others, {named(best)[0]}, {percent(rate(others[best]) / 100)}"
               if best else "")
     return (f"On {source}, a cache of {short(tokens(lru))} tokens finds {percent(rate(lru) / 100)} "
             f"of the prompt blocks under LRU{second}, and no policy can find more than "
@@ -111,7 +107,7 @@ def number(results):
 
 
 def table(results):
-    order = list(POLICIES)
+    order = [policy for policy in POLICIES if policy not in BOUNDS]
     return plain_table(sorted(results, key=lambda r: (
         r["source"], r["capacity_blocks"],
         order.index(r["policy"]) if r["policy"] in order else len(order))))

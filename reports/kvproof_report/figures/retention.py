@@ -9,24 +9,21 @@ from kvproof_report.draw.sheet import Beside, Key, Words, drawn
 from kvproof_report.figures.prefix import is_infinite, known_or_first
 
 DENSE, BOUNDARIES, OPTIMUM = "dense", "0", "optimum"
-LOOK = {DENSE: (d.VERMILLION, d.SOLID, "s"), BOUNDARIES: (d.BLUE, d.SOLID, "o"),
-        OPTIMUM: (d.INK, d.DASHED, "")}
-SEGMENTS_LOOK = (d.GREEN, d.DASHDOT, "^")
+# what is kept -> (its name, look), in the order of drawing; "": each so many tokens
+RETENTIONS = {DENSE: ("dense: all", (d.VERMILLION, d.SOLID, "s")),
+              "": ("each {} tokens", (d.GREEN, d.DASHDOT, "^")),
+              BOUNDARIES: ("0: where requests end and part", (d.BLUE, d.SOLID, "o")),
+              OPTIMUM: ("no hybrid finds more", (d.INK, d.DASHED, ""))}
 INSIDE = "inside blocks"
 
 
-def name(retention):
-    return {DENSE: "dense: all", BOUNDARIES: "0: where requests end and part",
-            OPTIMUM: "no hybrid finds more"}.get(
-                retention, f"each {count(int(retention)) if retention.isdigit() else ''} tokens")
+def named(retention):
+    name, look = RETENTIONS.get(retention, RETENTIONS[""])
+    return name.format(count(int(retention)) if retention.isdigit() else ""), look
 
 
 def order(retention):
-    return (DENSE, "", BOUNDARIES, OPTIMUM).index(retention if retention in LOOK else "")
-
-
-def look(retention):
-    return LOOK.get(retention, SEGMENTS_LOOK)
+    return list(RETENTIONS).index(retention if retention in RETENTIONS else "")
 
 
 def tokens(result):
@@ -47,7 +44,7 @@ def settings(results):
 @drawn
 def draw(results):
     retentions = sorted(groups(results, "retention"), key=lambda r: (order(r), r))
-    parts = [Key([(name(r), look(r)) for r in retentions], 44)]
+    parts = [Key(list(map(named, retentions)), 44)]
     for source, cases in settings(results).items():
         highest = max(1, *(rate(r) for rows in cases.values() for r in rows)) * 1.08
         parts += [Words(source, d.INK, "bold"),
@@ -60,10 +57,11 @@ def panel(case, results, highest):
     finite = groups([r for r in results if not is_infinite(r)], "retention")
     infinite = sorted((r for r in results if is_infinite(r) and "kept_blocks" in r.metrics),
                       key=lambda r: order(r["retention"]))
-    series = [Series("", look(retention), [(tokens(r), rate(r)) for r in sorted(rows, key=tokens)],
+    series = [Series("", named(retention)[1],
+                     [(tokens(r), rate(r)) for r in sorted(rows, key=tokens)],
                      1 if retention == OPTIMUM else 1.7, 7 - 1.5 * order(retention))
               for retention, rows in sorted(finite.items(), key=lambda item: order(item[0]))]
-    kept = [(short(float(f"{r.value('kept_blocks'):.3g}")), look(r["retention"])[0])
+    kept = [(short(float(f"{r.value('kept_blocks'):.3g}")), named(r["retention"])[1][0])
             for r in infinite[:3]]
     return Lines(d.shorten(model, 16) + (", inside blocks" if hits == INSIDE else ""),
                  Axis("pool size (tokens), log scale", 10),
