@@ -14,6 +14,7 @@ from kvproof_report.draw.labels import room_of, write_label
 
 LEAST = 8     # [px] that a column is wide, else the grid is transposed if that makes them wider
 MOST = 0.42   # of the width that the names of the rows take
+WIDE = 24     # [px] columns that are so wide leave the rest to the names of the rows
 SMALL = 9.5   # [px] texts that stand upright
 
 
@@ -64,7 +65,7 @@ class Grid:
 
     def left(self, width: float) -> tuple[Sequence[Line], float]:
         """The rows with as much of their names as there is room for, and the room."""
-        rows, most = self.rows, MOST * width
+        rows, most = self.rows, max(MOST * width, width - WIDE * len(self.columns))
         if room_of(rows)[1] > 1.25 * most:
             rows = [replace(row, label=row.brief or row.label) for row in rows]
         return rows, 8 + max(min(room_of(rows)[1], most), *map(d.text_width, self.totals), 0)

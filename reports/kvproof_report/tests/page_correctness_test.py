@@ -5,10 +5,9 @@ import re
 
 from kvproof_report.draw import drawing
 from kvproof_report.draw.grid import Grid
-from kvproof_report.draw.plot import rows_of
 from kvproof_report.figures import kill_matrix, laws
 from kvproof_report.tests import sample_results
-from kvproof_report.tests.page_support import DocumentTest, faults_of, texts_of
+from kvproof_report.tests.page_support import DocumentTest
 
 
 class CorrectnessTest(DocumentTest):
@@ -154,15 +153,6 @@ class CorrectnessTest(DocumentTest):
         self.assertIn("2 of 3 releases of theirs-cpu ran; something new: S2 in 2.0; what is known: "
                       "S2 in 1.1; 1.1 ended early; S3 not evaluated</h3>", text)
         self.assertEqual(text.count(">ImportError: no module<"), 3)
-
-    def test_texts_about_laws_of_runs_are_large_enough_within_the_figure_and_apart(self):
-        drawing.use_style()
-        document = sample_results.document("live_law")
-        document["results"][0]["metrics"]["new"]["value"] = 100
-        rows = rows_of(laws.PLOT, self.load(document))
-        for width in (drawing.NARROW, drawing.WIDE):
-            figure = laws.draw(rows, width)
-            self.assertEqual(faults_of(texts_of(figure), figure.bbox.padded(1)), [])
 
     def test_fields_are_named(self):
         for experiment, metric in (("mutant", "trace_operations"), ("exhaustive", "closed"),
