@@ -127,18 +127,6 @@ def canvas(figure: Figure, left: float, top: float, width: float, height: float)
     return axes
 
 
-def title(axes: Axes, text: str, y_unit: str | None = None) -> None:
-    """A panel's name in ink above it, then the unit of its y axis; both read horizontally."""
-    head = write(axes, text, (0, 1), (0, 9), on="axes", va="bottom", weight="bold")
-    if y_unit:
-        head.set_position((0, 25))
-        y_title(axes, y_unit)
-
-
-def y_title(axes: Axes, text: str) -> None:
-    write(axes, text, (0, 1), (0, 8), SOFT, on="axes", va="bottom")
-
-
 def x_title(axes: Axes, text: str) -> None:
     """Below the middle of the axes, or as near to it as the figure has room for the text."""
     axes.set_xlabel(text, labelpad=5)
@@ -156,38 +144,19 @@ def ticks(axis: Axis, values: Iterable[float], text: Callable[[Any], str]) -> No
     axis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
 
 
-def end_labels(axes: Axes, ends: Iterable[tuple[float, float, str, str]], gap: float = 14,
-               offset: float = 8) -> None:
+def end_labels(axes: Axes, ends: Iterable[tuple[float, float, str, str]], gap: float = 14) -> None:
     """Names lines at their right end, `gap` px apart; `ends` holds (x, y, text, colour)."""
-    height = axes.get_position().height * axes.figure.get_size_inches()[1] * 72
-    to_fraction = axes.transData + axes.transAxes.inverted()
-    placed = sorted((to_fraction.transform((x, y))[1], x, y, text, colour)
-                    for x, y, text, colour in ends)
-    wanted = [row[0] * height for row in placed]
-    spots = spread(wanted, gap, 0, height)
-    for spot, (fraction, x, y, text, colour) in zip(spots, placed):
-        near_x = to_fraction.transform((x, y))[0]
-        write(axes, text, (1, spot / height), (offset + 4, 0), colour, on="axes", va="center")
-        if abs(spot - fraction * height) > 2 or near_x < 0.995:
-            axes.annotate("", (near_x, fraction), xytext=(1 + (offset + 1) / axes_width(axes),
-                                                          spot / height),
-                          xycoords="axes fraction", textcoords="axes fraction",
+    box = axes.bbox
+    placed = sorted(((*(axes.transData.transform((x, y)) - box.min), text, colour)
+                     for x, y, text, colour in ends), key=lambda end: end[1])
+    spots = spread([y for _, y, *_ in placed], gap, 0, box.height)
+    for spot, (x, y, text, colour) in zip(spots, placed):
+        write(axes, text, (1, spot / box.height), (12, 0), colour, on="axes", va="center")
+        if abs(spot - y) > 2 or x < 0.995 * box.width:
+            axes.annotate("", (x, y), xytext=(box.width + 9, spot), xycoords="axes points",
+                          textcoords="axes points", annotation_clip=False,
                           arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.7,
-                                      "shrinkA": 0, "shrinkB": 3}, annotation_clip=False)
-
-
-def side_labels(axes: Axes, names: Iterable[tuple[float, str, str, Any]], gap: float = 15) -> None:
-    """Names lines beside the axes with a sample of each; `names` holds (y, text, colour, dash)."""
-    height = axes.get_position().height * axes.figure.get_size_inches()[1] * 72
-    to_fraction = axes.transData + axes.transAxes.inverted()
-    names = sorted(names, key=lambda name: name[0])
-    spots = spread([to_fraction.transform((axes.get_xlim()[0], y))[1] * height
-                    for y, *_ in names], gap, 0, height)
-    pixel = 1 / axes_width(axes)
-    for spot, (_, text, colour, dash) in zip(spots, names):
-        axes.plot([1 + 6 * pixel, 1 + 28 * pixel], [spot / height] * 2, color=colour,
-                  linestyle=dash, linewidth=1.6, transform=axes.transAxes, clip_on=False)
-        write(axes, text, (1, spot / height), (34, 0), colour, on="axes", va="center")
+                                      "shrinkA": 0, "shrinkB": 3})
 
 
 def axes_width(axes: Axes) -> float:
@@ -211,31 +180,6 @@ def spread(wanted: list[float], gap: float, low: float, high: float) -> list[flo
         shift = max(0, low - spots[0]) or min(0, high - spots[-1])
         spots = [spot + shift for spot in spots]
     return spots
-
-
-def key_rows(entries: list[Entry], width: float) -> tuple[list[list[Entry]], int]:
-    """Sets the entries of a key in as many equal columns as the lengths of their names allow."""
-    longest = max(text_width(text) for text, *_ in entries)
-    columns = max(1, min(len(entries), int(width // (41 + longest))))
-    return [entries[i:i + columns] for i in range(0, len(entries), columns)], columns
-
-
-def key_height(entries: list[Entry], width: float) -> int:
-    return 19 * len(key_rows(entries, width)[0]) + 6
-
-
-def draw_key(figure: Figure, entries: list[Entry], left: float, top: float, width: float) -> None:
-    """Draws a key, for names too long to stand at their lines."""
-    rows, columns = key_rows(entries, width)
-    axes = canvas(figure, left, top, width, 19 * len(rows))
-    for y, row in enumerate(rows):
-        for x, (text, (colour, dash, marker)) in enumerate(row):
-            start = x * width / columns
-            axes.plot([start, start + 13, start + 26], [19 * y + 9] * 3, color=colour,
-                      linestyle=dash, marker=marker, markevery=[1],
-                      linewidth=0.9 if colour in (INK, SOFT) else 1.7)
-            axes.annotate(shortened(text, width / columns - 35), (start + 33, 19 * y + 9),
-                          va="center", color=colour)
 
 
 def text_width(text: str, weight: str = "normal") -> float:

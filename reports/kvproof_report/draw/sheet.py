@@ -76,12 +76,25 @@ class Key:
     entries: list[d.Entry]
     left: float = 20  # [px]
 
+    def columns(self, width: float) -> int:
+        """As many as the longest name allows."""
+        longest = max(d.text_width(text) for text, _ in self.entries)
+        return max(1, min(len(self.entries), int((width - self.left) // (41 + longest))))
+
     def height(self, width: float) -> float:
-        return d.key_height(self.entries, width - self.left) if self.entries else 0
+        return 19 * math.ceil(len(self.entries) / self.columns(width)) + 6 if self.entries else 0
 
     def draw(self, figure: Figure, left: float, top: float, width: float) -> None:
-        if self.entries:
-            d.draw_key(figure, self.entries, left + self.left, top, width - self.left)
+        if not self.entries:
+            return
+        columns = self.columns(width)
+        size = (width - self.left) / columns
+        axes = d.canvas(figure, left + self.left, top, size * columns, self.height(width))
+        for nth, (text, (colour, dash, marker)) in enumerate(self.entries):
+            x, y = nth % columns * size, nth // columns * 19 + 9
+            axes.plot([x, x + 13, x + 26], [y] * 3, color=colour, linestyle=dash, marker=marker,
+                      markevery=[1], linewidth=0.9 if colour in (d.INK, d.SOFT) else 1.7)
+            d.write(axes, d.shortened(text, size - 35), (x + 33, y), (0, 0), colour, va="center")
 
 
 @dataclass
