@@ -8,6 +8,8 @@ from typing import Any, Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
 
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.labels import room_of, write_label
@@ -154,9 +156,13 @@ class Grid:
 
     def draw_cells(self, axes: Axes, pitch: float) -> None:
         marks: dict[tuple[d.Look, float], list[tuple[int, int]]] = {}
+        fills: dict[str, list[Path]] = {}  # in one path of each colour, as many rows make many
         for (y, x), cell in self.cells.items():
             for start, share, colour in cell.fills:
-                axes.barh(y, 0.92 * share, 0.8, x - 0.46 + 0.92 * start, color=colour, linewidth=0)
+                left, right = (x - 0.46 + 0.92 * bound for bound in (start, start + share))
+                fills.setdefault(colour, []).append(Path(
+                    [(left, y - 0.4), (right, y - 0.4), (right, y + 0.4), (left, y + 0.4),
+                     (left, y - 0.4)], closed=True))
             if cell.text:
                 d.write(axes, cell.text, (x, y), (0, -0.5), d.PAPER if cell.fills else d.INK,
                         ha="center", va="center", size=min(SMALL, 0.9 * pitch))
@@ -165,6 +171,9 @@ class Grid:
             after = (y + self.along[0], x + self.along[1])
             if cell.joined and after in self.cells and self.cells[after].joined:
                 axes.plot([x, after[1]], [y, after[0]], color=d.RED, linewidth=2, zorder=2)
+        for colour, paths in fills.items():
+            axes.add_patch(PathPatch(Path.make_compound_path(*paths), facecolor=colour,
+                                     linewidth=0))
         for ((colour, _, marker), size), spots in marks.items():
             axes.plot(*zip(*spots), color=colour, marker=marker, linestyle="None", clip_on=False,
                       markersize=min(size, 0.75 * pitch), markeredgewidth=0, zorder=3)

@@ -15,7 +15,7 @@ from kvproof_report.figures.live import brief, panels
 PARTS = [
     ("tokens_in_memory", "tokens", None, 1.0),
     ("partial_tail", "partial tail", d.INK, 1.0),
-    ("reserved", "reserved, not used: pale", None, 0.3),
+    ("reserved", "reserved, not used", None, 0.3),
     ("stranded", "free, but too little or in pieces", d.RED, 0.45),
 ]
 SHARES = Axis(marks=(0, 0.5, 1), span=(0, 1), text=lambda share: percent(share, 0))
@@ -49,7 +49,8 @@ def mean_share(rows, name):
 def draw(results):
     sources = panels(results)
     storages = [s for s in STORAGES if any(s in lines for lines in sources.values())]
-    key = [(name, (colour or d.GREY, "None", "s")) for _, name, colour, _ in PARTS]
+    key = [(name + ": pale" * (colour is None and opacity < 1), (colour or d.GREY, "None", "s"))
+           for _, name, colour, opacity in PARTS]
     return [Key(key, left=4)] + [
         part for source, lines in sources.items()
         for part in (Words(d.shorten(source, 44), d.INK, "bold"), Beside(

@@ -38,9 +38,9 @@ class GridTest(unittest.TestCase):
     def test_fills_have_their_colours_and_shares(self):
         axes = axes_of(Grid([Line("a")], [Line("b")], {(0, 0): Cell(
             fills=[(0, 0.25, d.BLUE), (0.25, 0.75, d.AMBER)], text="4")}), 350)
-        first, second = axes.patches
-        self.assertAlmostEqual(second.get_width(), 3 * first.get_width())
-        self.assertAlmostEqual(second.get_x(), first.get_x() + first.get_width())
+        first, second = (patch.get_path().get_extents() for patch in axes.patches)
+        self.assertAlmostEqual(second.width, 3 * first.width)
+        self.assertAlmostEqual(second.x0, first.x1)
 
     def test_labels_of_dots_stand_beside_their_rows_or_above(self):
         rows = [Row("a case that has a rather long name", [Dot(exact(3), d.BLUE)])]
