@@ -9,6 +9,7 @@ from typing import Any, Callable, Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from kvproof_report.common.result_files import Metric
 from kvproof_report.draw import drawing as d
@@ -146,8 +147,9 @@ class Dots:
         if not self.log:
             axes.set_xlim(min(0, low) if self.least is None else self.least,
                           1.06 * high if self.most is None else self.most)
-            axes.xaxis.get_major_locator().set_params(nbins=min(marks, 8))
-            axes.xaxis.set_major_formatter(lambda value, _: self.ticks(value))
+            bounds = axes.get_xlim()
+            spots = MaxNLocator(min(marks, 8), steps=[1, 2, 5, 10]).tick_values(*bounds)
+            d.ticks(axes.xaxis, [m for m in spots if bounds[0] <= m <= bounds[1]], self.ticks)
             return
         positive = low > 0
         low, high = self.least or low / 1.4, self.most or 1.4 * high

@@ -83,7 +83,7 @@ class Grid:
 
     def letters(self, width: float) -> float:
         """The size of what stands upright, one beside the other."""
-        return min(SMALL, 1.15 * self.pitch(width))
+        return min(SMALL, 0.95 * self.pitch(width))
 
     def heads(self) -> list[str]:
         return [f"{column.name} {column.label}".strip() for column in self.columns]
