@@ -107,9 +107,9 @@ def number(results):
 
 PLOT = Plot(
     "life-cycle", "life_cycle", "kvproof-bench --filter=life_cycle", draw, finding,
-    "The mark in a bar is the hash alone of the same tokens, below which no life can be; the tints "
-    "are what the time is spent on, divided as the phases share it when they are timed apart "
-    "(admission: arrive with all hashing, look up, allocate).",
+    "The mark in a bar is the hash alone of the same tokens, below which no life can be; the "
+    "colours are what the time is spent on, divided as the phases share it when they are timed "
+    "apart (admission: arrive with all hashing, look up, allocate).",
     "Timed on one core, through the interface that a replay uses: arrive with all hashing, look "
     "up, allocate, 256 decoded tokens one at a time, finish; 1,024 prompt tokens, half of them "
     "cached; the pool warm and full; the divisor is 80 blocks. Instructions by callgrind.",
