@@ -7,6 +7,7 @@ makes them follow the page.
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from typing import Any, Callable, Iterable
@@ -182,6 +183,7 @@ def spread(wanted: list[float], gap: float, low: float, high: float) -> list[flo
     return spots
 
 
+@functools.lru_cache(maxsize=10_000)
 def text_width(text: str, weight: str = "normal") -> float:
     """How wide its longest line is in the size of labels. [px]"""
     font = FontProperties(family=["DejaVu Sans"], size=11.5, weight=weight)
