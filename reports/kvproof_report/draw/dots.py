@@ -68,7 +68,6 @@ class Dots:
     step: int = 20        # [px] from one row to the next
     cut: bool = False     # a label that has no room beside its row is cut, else it stands above
     spread: bool = False  # the numbers of the rows show their spread where there is room
-    title: str = ""
 
     # ---- what stands where, by the widths of the texts
 
@@ -103,7 +102,7 @@ class Dots:
         return middles, max(y, self.step)
 
     def top(self) -> float:
-        return 20 * bool(self.heads) + 20 * bool(self.title) + 2
+        return 20 * bool(self.heads) + 2
 
     def height(self, width: float) -> float:
         return self.top() + self.places(width)[1] + FOOT
@@ -124,9 +123,6 @@ class Dots:
         for nth, (head, colour) in enumerate(self.heads):
             d.write(axes, head, (1, 1), (12 + sum(columns[:nth]), 8), colour, on="axes",
                     va="bottom")
-        if self.title:
-            d.write(axes, self.title, (0, 1), (6 - room, 4 + 18 * bool(self.heads)), on="axes",
-                    va="bottom", weight="bold")
         for row, y in zip(self.rows, middles):
             if row.group:
                 d.write(axes, row.group, (0, y - self.step / 2 - 9 - 16 * above), (6 - room, 0),
