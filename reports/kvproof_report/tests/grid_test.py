@@ -7,8 +7,8 @@ from kvproof_report.common.result_files import Metric
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.dots import Dot, Dots, Row, exact
 from kvproof_report.draw.grid import Cell, Grid, Line
-from kvproof_report.draw.memory import Area, Memory, over_time, stacked
 from kvproof_report.draw.lines import Axis
+from kvproof_report.draw.memory import Area, Memory, over_time, stacked
 from kvproof_report.draw.sheet import sheet
 
 MARK = Cell((d.BLUE, "None", "s"), joined=True)
