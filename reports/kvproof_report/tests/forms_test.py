@@ -56,7 +56,8 @@ class FormsTest(unittest.TestCase):
         for width in WIDTHS:
             figure, texts = self.texts(width, bars(LONG[:30]))
             (axes,) = figure.axes
-            self.assertEqual([bar.get_width() for bar in axes.patches], [10, 2, 24])
+            self.assertEqual([(bar.get_x(), bar.get_width()) for bar in axes.patches],
+                             [(0, 10), (10, 2), (0, 24)])
             self.assertGreater(texts["12 of 24"].x0, axes.transData.transform((24, 0))[0])
             self.assertEqual(texts[LONG[:30]].x1 < axes.bbox.x0, width > 500)
 
