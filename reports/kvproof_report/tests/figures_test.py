@@ -26,7 +26,8 @@ from kvproof_report.tests.page_support import faults_of, texts_of
 from kvproof_report.tests.support import machines_of_the_gallery
 
 LEAST_CONTRAST = 4.5
-GRIDS = ("kill-matrix", "liar-matrix")  # the texts in cells and above columns are smaller
+# The texts in the cells and above the columns of a grid are smaller.
+GRIDS = ("kill-matrix", "liar-matrix", "engine", "live-history")
 ROLES = {light: role for role, (light, _) in drawing.COLOURS.items()}
 
 
