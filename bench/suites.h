@@ -34,4 +34,9 @@ KVPROOF_SUITES(KVPROOF_DECLARE)
 inline constexpr Suite kSuites[] = {KVPROOF_SUITES(KVPROOF_SUITE)};
 #undef KVPROOF_SUITE
 
+/// The bodies that callgrind counts in child processes of the two suites: a fixed number of
+/// requests or steps of case `name` on a warm pool. @return the process's exit code
+int count_life_cycle(const std::string& name, std::uint64_t seed);
+int count_decode_step(const std::string& name, std::uint64_t seed);
+
 }  // namespace kvproof::bench

@@ -4,12 +4,11 @@
 // Workload: cases of 1 to 200 choices, as the tests draw them, on a pool of 12 blocks; everything
 //           counts: drawing, the subject and its construction, observing, the oracles. All rows of
 //           one configuration perform the same operations, one row after the other, round by round.
-#include <time.h>
-
 #include <algorithm>
 #include <stdexcept>
 
 #include "bench/instruments/allocation_count.h"
+#include "bench/instruments/latency.h"
 #include "bench/suites.h"
 #include "optimized/subjects.h"
 #include "properties/audit/runner.h"
@@ -37,13 +36,6 @@ const Watch kWatches[] = {{"all", {true, true, true}},
 
 std::string name_of(const char* configuration, const Watch& watch) {
   return std::string("audit/") + configuration + "/oracles:" + watch.name;
-}
-
-// The time of this thread: other work on the machine costs it caches, but no time. [s]
-double processor_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 /// One row with the times of its rounds.
@@ -80,13 +72,13 @@ void run_round(Row& row, const std::vector<DrawnCase>& cases) {
   const properties::MakeSubject make = kSubject.make;
   properties::Counts counts;
   const std::uint64_t allocations = num_allocations();
-  const double start = processor_seconds();
+  const double start = processor_seconds(CLOCK_THREAD_CPUTIME_ID);
   for (const DrawnCase& c : cases) {
     const auto failure =
         properties::run_choices(make, c.config, c.swarm, c.choices, row.watch->oracles, counts);
     if (failure) throw std::logic_error("audit: " + failure->text);
   }
-  row.seconds.push_back(processor_seconds() - start);
+  row.seconds.push_back(processor_seconds(CLOCK_THREAD_CPUTIME_ID) - start);
   row.rates.push_back(static_cast<double>(counts.operations) / row.seconds.back());
   row.allocations += num_allocations() - allocations;
   row.counts += counts;

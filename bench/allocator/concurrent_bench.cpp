@@ -8,6 +8,8 @@
 //          disturbed stands beside the figures: if they are many, the figures say nothing.
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -19,15 +21,78 @@
 #include <vector>
 
 #include "bench/allocator/concurrent_rig.h"
-#include "bench/allocator/one_lock_pool.h"
+#include "bench/allocator/pool_state.h"
 #include "bench/instruments/latency.h"
 #include "bench/suites.h"
+#include "optimized/concurrent/concurrent_pool.h"
 
 namespace kvproof::bench {
 namespace {
 
 constexpr std::uint32_t kMaxThreads = 2;
 constexpr int kMaxTries = 10;
+
+struct NoLock {
+  void lock() {}
+  void unlock() {}
+};
+
+/// The baseline: BlockPool behind the calls of ConcurrentPool, each of them one section of one
+/// lock, or without a lock.
+template <class Lock>
+class OneLockPool {
+ public:
+  OneLockPool(std::uint32_t num_blocks, FreeOrder order) : pool_(num_blocks, {.order = order}) {}
+
+  bool take(std::span<BlockId> out) {
+    const std::lock_guard guard(lock_);
+    if (out.size() > pool_.num_free()) return false;
+    pool_.take(out);
+    return true;
+  }
+  void touch(std::span<const BlockId> blocks) {
+    const std::lock_guard guard(lock_);
+    pool_.touch(blocks);
+  }
+  std::size_t acquire(std::span<const PoolKey> keys, std::span<BlockId> out) {
+    const std::lock_guard guard(lock_);
+    std::size_t found = 0;
+    for (; found < keys.size(); ++found) {
+      out[found] = pool_.index().find(keys[found]);
+      if (out[found] == optimized::kNoBlock) break;
+    }
+    pool_.touch(out.first(found));
+    return found;
+  }
+  void release(std::span<const BlockId> blocks) {
+    const std::lock_guard guard(lock_);
+    pool_.release(blocks);
+  }
+  std::size_t publish(std::span<const BlockId> blocks, std::span<const PoolKey> keys) {
+    const std::lock_guard guard(lock_);
+    std::size_t num_registered = 0;
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      if (pool_.hashed(blocks[i])) continue;
+      pool_.publish(blocks[i], keys[i]);
+      ++num_registered;
+    }
+    return num_registered;
+  }
+  [[nodiscard]] std::uint32_t num_free() const { return pool_.num_free(); }
+  void audit() const { pool_.audit(); }
+  [[nodiscard]] std::uint32_t checksum() const { return pool_checksum(pool_); }
+  [[nodiscard]] std::uint64_t bytes() const { return pool_.bytes(); }
+
+ private:
+  Lock lock_;
+  Pool pool_;
+};
+
+class FineLockPool : public optimized::ConcurrentPool<PoolKey> {
+ public:
+  using ConcurrentPool::ConcurrentPool;
+  [[nodiscard]] std::uint32_t checksum() const { return pool_checksum(*this); }
+};
 
 // Every call ends with the release of the blocks that it began with.
 constexpr ConcurrentCase kConcurrentCases[] = {
@@ -83,17 +148,6 @@ Variant make_variant(const char* name, const ConcurrentCase& c, std::uint32_t th
           0};
 }
 
-Metric spread(std::vector<double> samples, const char* unit) {
-  std::ranges::sort(samples);
-  return {median(samples), unit, percentile(samples, 0.1), percentile(samples, 0.9)};
-}
-
-std::vector<double> ratios(const std::vector<double>& above, const std::vector<double>& below) {
-  std::vector<double> out(above.size());
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = above[i] / below[i];
-  return out;
-}
-
 std::vector<Result> results_of(const ConcurrentCase& c, std::uint32_t num_blocks,
                                const std::vector<Variant>& variants) {
   const auto samples = [&](std::string_view pool, std::uint32_t threads) -> const auto& {
@@ -111,13 +165,14 @@ std::vector<Result> results_of(const ConcurrentCase& c, std::uint32_t num_blocks
                    {"threads", std::int64_t{v.threads}}},
                   {}};
     Metrics& metrics = result.metrics;
-    metrics.emplace_back("ns_per_block", spread(v.ns, "ns"));
-    metrics.emplace_back("ratio_to_floor", spread(ratios(v.ns, samples("sequential", 1)), "ratio"));
+    metrics.emplace_back("ns_per_block", metric_of(v.ns, "ns"));
+    metrics.emplace_back("ratio_to_floor",
+                         metric_of(ratios(v.ns, samples("sequential", 1)), "ratio"));
     if (v.pool != std::string_view("sequential")) {
       metrics.emplace_back("ratio_to_one_mutex",
-                           spread(ratios(v.ns, samples("one_mutex", v.threads)), "ratio"));
+                           metric_of(ratios(v.ns, samples("one_mutex", v.threads)), "ratio"));
       metrics.emplace_back("ratio_to_one_thread",
-                           spread(ratios(v.ns, samples(v.pool, 1)), "ratio"));
+                           metric_of(ratios(v.ns, samples(v.pool, 1)), "ratio"));
     }
     metrics.emplace_back("cycles", Metric{static_cast<double>(v.ns.size()), "count", {}, {}});
     metrics.emplace_back("disturbed_cycles",

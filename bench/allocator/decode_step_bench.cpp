@@ -1,4 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+// The decode steps of a batch in lockstep: what one token costs through the whole cache manager.
+//
+// Workload: a warm and full pool of 65,536 blocks of 16 tokens, and a batch of requests that all
+//           get one token in each step. Requests start at different places within a block, so that
+//           a sixteenth of them completes a block in each step, and another sixteenth takes one,
+//           which evicts content. Measured are whole steps, by one call or by three calls for each
+//           request, with all of their block ends and hashes.
+//
 // The suite decode_step. One result per number of live requests and way of calling: "ns_per_token",
 // "hash_alone_ns_per_token", "ratio_to_hash_alone", "cold_ns_per_token" (single steps, each after a
 // walk over 64 MB), "instructions_per_token", "hash_alone_instructions_per_token" (both where
@@ -8,6 +16,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <random>
@@ -18,9 +28,10 @@
 #include <utility>
 #include <vector>
 
-#include "bench/allocator/decode_step.h"
-#include "bench/allocator/in_python/lockstep.h"
+#include "bench/allocator/in_python/worker.h"
 #include "bench/instruments/callgrind.h"
+#include "bench/instruments/latency.h"
+#include "bench/results/suite.h"
 #include "bench/suites.h"
 #include "optimized/cache_manager.h"
 
@@ -183,10 +194,75 @@ void start_warm(LockStep& batch) {
   }
 }
 
-Metric middle_of(std::vector<double> samples, const char* unit) {
-  std::ranges::sort(samples);
-  return {samples[samples.size() / 2], unit, samples[samples.size() / 10],
-          samples[samples.size() - 1 - samples.size() / 10]};
+/// Decode steps of a batch in lockstep by an allocator in Python: the textbook allocator, or that
+/// of an installed vLLM.
+class PythonSteps {
+ public:
+  /// The engines that are here, each as `textbook` or `vllm`. vLLM is that of python3, or of the
+  /// program that KVPROOF_VLLM_PYTHON names, and is driven only from a checkout.
+  [[nodiscard]] static std::vector<std::string> engines(const BenchOptions& options);
+
+  /// Starts the batch on a warm pool. @throws ChildTrouble where it cannot
+  PythonSteps(std::string engine, std::uint32_t live_requests, std::uint32_t num_blocks,
+              const BenchOptions& options);
+
+  [[nodiscard]] const std::string& engine() const { return engine_; }
+  /// @return the time of a token [ns]. @throws std::logic_error if they did not do their work
+  double run_steps(std::uint32_t steps);
+
+ private:
+  std::string engine_;
+  std::uint32_t live_requests_;
+  TextbookProcess process_;
+};
+
+std::filesystem::path steps_script(const BenchOptions& options) {
+  return options.self.parent_path() / "in_python" / "decode_steps.py";
+}
+
+/// The adapter of vLLM, in the checkout to which the build belongs.
+std::filesystem::path adapter_folder(const BenchOptions& options) {
+  return options.self.parent_path() / "../../../properties/engines/allocators";
+}
+
+std::string python_of(const std::string& engine) {
+  const char* const named = engine == "vllm" ? std::getenv("KVPROOF_VLLM_PYTHON") : nullptr;
+  return named != nullptr ? named : "python3";
+}
+
+bool runs(const std::string& command) {
+  return std::system((command + " >/dev/null 2>&1").c_str()) == 0;
+}
+
+std::vector<std::string> PythonSteps::engines(const BenchOptions& options) {
+  std::vector<std::string> out;
+  if (!std::filesystem::exists(steps_script(options))) return out;
+  if (runs("command -v python3")) out.emplace_back("textbook");
+  const bool adapter = std::filesystem::exists(adapter_folder(options) / "vllm_manager.py");
+  const std::string asks =
+      " -c 'import importlib.util as u, sys; sys.exit(not u.find_spec(\"vllm\"))'";
+  if (adapter && runs("'" + python_of("vllm") + "'" + asks)) out.emplace_back("vllm");
+  return out;
+}
+
+PythonSteps::PythonSteps(std::string engine, std::uint32_t live_requests, std::uint32_t num_blocks,
+                         const BenchOptions& options)
+    : engine_(std::move(engine)),
+      live_requests_(live_requests),
+      process_({"sh", "-c", R"(PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}" exec "$1" -B "$2")",
+                adapter_folder(options).string(), python_of(engine_),
+                steps_script(options).string()}) {
+  process_.ask(engine_ + " " + std::to_string(live_requests) + " " + std::to_string(num_blocks) +
+               " " + std::to_string(options.seed));
+}
+
+double PythonSteps::run_steps(std::uint32_t steps) {
+  const TextbookAnswer answer = process_.ask("steps " + std::to_string(steps));
+  const std::uint64_t tokens = std::uint64_t{live_requests_} * steps;
+  if (number(answer, "taken") != tokens / kStepBlock) {
+    throw std::logic_error("decode step: " + engine_ + " took other blocks than its tokens need");
+  }
+  return static_cast<double>(number(answer, "ns")) / static_cast<double>(tokens);
 }
 
 /// An engine in Python, and how many times as long as ours it took in each round.
@@ -275,23 +351,18 @@ Result result_of(const StepCase& c, const StepTimes& times) {
                     {"live_requests", std::int64_t{c.live_requests}},
                     {"block_size", std::int64_t{kStepBlock}}};
   const std::vector<double>& own = c.calls == Calls::one ? times.one : times.three;
-  std::vector<double> to_hash, to_three;
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    to_hash.push_back(own[i] / times.hash[i]);
-    to_three.push_back(own[i] / times.three[i]);
-  }
-  out.metrics.emplace_back("ns_per_token", middle_of(own, "ns"));
-  out.metrics.emplace_back("hash_alone_ns_per_token", middle_of(times.hash, "ns"));
-  out.metrics.emplace_back("ratio_to_hash_alone", middle_of(to_hash, "ratio"));
-  out.metrics.emplace_back("ratio_to_three_calls", middle_of(to_three, "ratio"));
+  out.metrics.emplace_back("ns_per_token", metric_of(own, "ns"));
+  out.metrics.emplace_back("hash_alone_ns_per_token", metric_of(times.hash, "ns"));
+  out.metrics.emplace_back("ratio_to_hash_alone", metric_of(ratios(own, times.hash), "ratio"));
+  out.metrics.emplace_back("ratio_to_three_calls", metric_of(ratios(own, times.three), "ratio"));
   out.metrics.emplace_back(
       "cold_ns_per_token",
-      middle_of(c.calls == Calls::one ? times.one_cold : times.three_cold, "ns"));
+      metric_of(c.calls == Calls::one ? times.one_cold : times.three_cold, "ns"));
   for (const PythonTimes& other : times.python) {
     if (c.calls != Calls::one) break;
     const std::string& engine = other.steps->engine();
-    out.metrics.emplace_back(engine + "_ns_per_token", middle_of(other.ns, "ns"));
-    out.metrics.emplace_back(engine + "_times_as_long", middle_of(other.ratio, "ratio"));
+    out.metrics.emplace_back(engine + "_ns_per_token", metric_of(other.ns, "ns"));
+    out.metrics.emplace_back(engine + "_times_as_long", metric_of(other.ratio, "ratio"));
   }
   out.metrics.emplace_back("tokens", count(own.size() * kStepsPerRound * c.live_requests));
   out.metrics.emplace_back("checksum", count(times.checksum & 0xffffffffU));

@@ -1,4 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+// The life of a request through the whole cache manager: what one block costs from arrival to
+// release.
+//
+// Workload: 1,024 prompt tokens of which a shared prefix of 512 is cached, 256 tokens decoded one
+//           at a time, block size 16, 128 live requests, a warm and full pool. Timed through the
+//           calls that replay makes: arrive, lookup, allocate, 256 times (append, allocate,
+//           advance), finish. The divisor is the 80 blocks of a request, whether they were hit or
+//           taken.
+//
 // The suite life_cycle. One result per case (hash function, pool size): "ns_per_block",
 // "ns_per_decode_token", "instructions_per_block" (where valgrind is installed), "bytes_per_block",
 // counts and a checksum. The cases are interleaved, so that what else the machine does meets
@@ -10,19 +19,15 @@
 #include <string>
 #include <utility>
 
-#include "bench/allocator/life_cycle.h"
 #include "bench/allocator/life_cycle_driver.h"
 #include "bench/instruments/callgrind.h"
+#include "bench/instruments/latency.h"
 #include "bench/suites.h"
 
 namespace kvproof::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double nanoseconds(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::duration<double, std::nano>(to - from).count();
-}
 
 struct Case {
   const char* name;
@@ -54,12 +59,6 @@ std::span<const Case> cases_of(const BenchOptions& options) {
 }
 
 std::string name_of(const Case& c) { return "life_cycle/" + std::string(c.name); }
-
-Metric spread_of(std::vector<double> samples, const char* unit) {
-  std::ranges::sort(samples);
-  return {samples[samples.size() / 2], unit, samples[samples.size() / 10],
-          samples[samples.size() - 1 - samples.size() / 10]};
-}
 
 void require(bool holds, const std::string& what) {
   if (!holds) throw std::logic_error("life cycle: " + what);
@@ -159,8 +158,7 @@ class Timed final : public TimedCase {
     const auto first = static_cast<std::ptrdiff_t>(per_block_.size());
     for (std::uint32_t batch = 0; batch < turn.timed; ++batch) time_batch();
     for (std::uint32_t batch = 0; batch < turn.phases; ++batch) time_phases();
-    std::vector<double> of_turn(per_block_.begin() + first, per_block_.end());
-    turns_.push_back(spread_of(std::move(of_turn), "ns").value);
+    turns_.push_back(median({per_block_.begin() + first, per_block_.end()}));
   }
 
   Result result() override;
@@ -206,15 +204,8 @@ void Timed<Digest>::time_phases() {
   life_.prepare();
   double sums[3] = {};
   for (std::uint32_t i = 0; i < LifeCycleShape::kBatch; ++i) {
-    const auto start = Clock::now();
-    const RequestId id = life_.admit(i);
-    const auto admitted = Clock::now();
-    life_.decode(id, i);
-    const auto decoded = Clock::now();
-    life_.finish_oldest(id);
-    sums[0] += nanoseconds(start, admitted);
-    sums[1] += nanoseconds(admitted, decoded);
-    sums[2] += nanoseconds(decoded, Clock::now());
+    const auto phases = life_.time_phases(i);
+    for (std::size_t phase = 0; phase < 3; ++phase) sums[phase] += phases[phase];
   }
   admit_.push_back(sums[0] / LifeCycleShape::kBatch);
   decode_.push_back(sums[1] / LifeCycleShape::kBatch / LifeCycleShape::kDecodeTokens);
@@ -228,16 +219,16 @@ Result Timed<Digest>::result() {
   check_counts(case_.shape, counts, evicted, life_.num_hashed() - hashed_before_);
 
   Result out = named(case_);
-  out.metrics.emplace_back("ns_per_block", spread_of(per_block_, "ns"));
-  out.metrics.emplace_back("hash_alone_ns_per_block", spread_of(hash_alone_, "ns"));
-  out.metrics.emplace_back("ns_above_hash_per_block", spread_of(above_hash_, "ns"));
-  out.metrics.emplace_back("ratio_to_hash_alone", spread_of(ratio_, "ratio"));
-  if (dense_) out.metrics.emplace_back("ratio_to_dense", spread_of(ratio_to_dense_, "ratio"));
-  out.metrics.emplace_back("ns_per_admission", spread_of(admit_, "ns"));
-  out.metrics.emplace_back("ns_per_decode_token", spread_of(decode_, "ns"));
-  out.metrics.emplace_back("ns_per_finish", spread_of(finish_, "ns"));
+  out.metrics.emplace_back("ns_per_block", metric_of(per_block_, "ns"));
+  out.metrics.emplace_back("hash_alone_ns_per_block", metric_of(hash_alone_, "ns"));
+  out.metrics.emplace_back("ns_above_hash_per_block", metric_of(above_hash_, "ns"));
+  out.metrics.emplace_back("ratio_to_hash_alone", metric_of(ratio_, "ratio"));
+  if (dense_) out.metrics.emplace_back("ratio_to_dense", metric_of(ratio_to_dense_, "ratio"));
+  out.metrics.emplace_back("ns_per_admission", metric_of(admit_, "ns"));
+  out.metrics.emplace_back("ns_per_decode_token", metric_of(decode_, "ns"));
+  out.metrics.emplace_back("ns_per_finish", metric_of(finish_, "ns"));
   const auto exactly = [&](const char* name, double value, const char* unit) {
-    out.metrics.emplace_back(name, Metric{value, unit, {}, {}});
+    out.metrics.emplace_back(name, metric(value, unit));
   };
   const auto requests = static_cast<double>(counts.requests);
   const auto per_request = [&](const char* name, std::uint64_t n) {
@@ -260,11 +251,7 @@ Result Timed<Digest>::result() {
 
 /// How many times as long as the first case, turn by turn.
 Metric ratio_to_first(const TimedCase& timed, const TimedCase& first) {
-  std::vector<double> ratio;
-  for (std::size_t turn = 0; turn < timed.turns().size(); ++turn) {
-    ratio.push_back(timed.turns()[turn] / first.turns()[turn]);
-  }
-  return spread_of(std::move(ratio), "ratio");
+  return metric_of(ratios(timed.turns(), first.turns()), "ratio");
 }
 
 template <class Run>

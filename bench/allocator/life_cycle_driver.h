@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <random>
@@ -14,6 +15,12 @@
 #include "optimized/cache_manager.h"
 
 namespace kvproof::bench {
+
+/// Between two readings of a clock.
+[[nodiscard]] inline double nanoseconds(std::chrono::steady_clock::time_point from,
+                                        std::chrono::steady_clock::time_point to) {
+  return std::chrono::duration<double, std::nano>(to - from).count();
+}
 
 struct LifeCycleShape {
   static constexpr std::uint32_t kBlockSize = 16;
@@ -104,7 +111,21 @@ class LifeCycle {
     return checksum;
   }
 
-  // The phases of run_batch, for timing them apart.
+  /// The phases of one request of the batch. @return [ns] of admission, decoding, and the end of
+  /// the oldest request
+  std::array<double, 3> time_phases(std::uint32_t i) {
+    using Clock = std::chrono::steady_clock;
+    std::array<Clock::time_point, 4> at;
+    at[0] = Clock::now();
+    const RequestId id = admit(i);
+    at[1] = Clock::now();
+    decode(id, i);
+    at[2] = Clock::now();
+    finish_oldest(id);
+    at[3] = Clock::now();
+    return {nanoseconds(at[0], at[1]), nanoseconds(at[1], at[2]), nanoseconds(at[2], at[3])};
+  }
+
   RequestId admit(std::uint32_t i) {
     const auto prompt = std::span(prompts_).subspan(i * Shape::kPromptTokens, Shape::kPromptTokens);
     const RequestId id = manager_.arrive({.tokens = prompt});

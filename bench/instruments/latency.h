@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The duration of single calls: a cheap clock, its cost, and percentiles.
+// The duration of single calls: a cheap clock, its cost, and percentiles; what is made of samples.
 //
 // Model:   the clock is the time stamp counter where there is one, fenced on both sides so that it
 //          reads after the call has completed; elsewhere std::chrono::steady_clock. The cost of two
@@ -7,11 +7,15 @@
 //          as at least one step of the clock, because the clock cannot show less.
 #pragma once
 
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <vector>
+
+#include "bench/results/result_file.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -32,6 +36,29 @@ template <class Sample>
   std::ranges::sort(samples);
   const std::size_t half = samples.size() / 2;
   return samples.size() % 2 == 1 ? samples[half] : (samples[half - 1] + samples[half]) / 2;
+}
+
+/// The median, the 10th and the 90th percentile.
+[[nodiscard]] inline Metric metric_of(std::vector<double> samples, const char* unit) {
+  std::ranges::sort(samples);
+  return {median(samples), unit, percentile(samples, 0.1), percentile(samples, 0.9)};
+}
+
+/// Element by element.
+[[nodiscard]] inline std::vector<double> ratios(const std::vector<double>& above,
+                                                const std::vector<double>& below,
+                                                double factor = 1) {
+  std::vector<double> out;
+  for (std::size_t i = 0; i < above.size(); ++i) out.push_back(factor * above[i] / below[i]);
+  return out;
+}
+
+/// [s] of processor time: of this thread, or of all threads of the process. Other work on the
+/// machine costs them caches, but no time.
+[[nodiscard]] inline double processor_seconds(clockid_t whose) {
+  timespec now{};
+  clock_gettime(whose, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 class CallClock {

@@ -9,8 +9,6 @@
 //           read and the multiply-adds. Before that, outputs are checked on the same buffers.
 //           If processor_share is not near 1, the machine was busy with other work, and only the
 //           ratios can be used.
-#include <time.h>
-
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -147,13 +145,6 @@ Contender quickest_gather(const Gather& gather, int num_threads, std::uint64_t& 
   return quickest(ways);
 }
 
-/// [ns] of processor time, all threads of this process together
-double processor_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return 1e9 * static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec);
-}
-
 /// [ns] shape [rounds] each
 struct Times {
   std::vector<double> read, multiply, gather, contiguous, paged;
@@ -224,9 +215,9 @@ Result run_case(const TimedCase& timed_case, const BenchOptions& options) {
         timed([&] { multiply_all(instruction, c.multiply_adds(), c.num_threads); }));
     times.contiguous.push_back(timed(contiguous));
     times.gather.push_back(timed(bare_gather.run));
-    const double before = processor_ns();
+    const double before = processor_seconds(CLOCK_PROCESS_CPUTIME_ID);
     times.paged.push_back(timed(paged));
-    times.processor_share.push_back((processor_ns() - before) /
+    times.processor_share.push_back(1e9 * (processor_seconds(CLOCK_PROCESS_CPUTIME_ID) - before) /
                                     (times.paged.back() * c.num_threads));
   }
   if (problem.checksum() != checksum) throw std::logic_error("paged_decode: the output changed");

@@ -79,7 +79,6 @@ std::vector<Result> run_memory_suite(std::span<const std::string> selected,
   }
   std::vector<Result> out;
   for (MemoryAccess& way : ways) {
-    std::ranges::sort(way.rates);
     Result& result = out.emplace_back();
     result.experiment = "memory";
     result.parameters = {{"operation", way.operation},
@@ -87,9 +86,7 @@ std::vector<Result> run_memory_suite(std::span<const std::string> selected,
                          {"threads", std::int64_t{way.num_threads}},
                          {"bytes", static_cast<std::int64_t>(buffer.size())},
                          {"checksum", std::to_string(sum)}};
-    result.metrics.emplace_back(
-        "gb_per_second",
-        Metric{median(way.rates), "GB/s", percentile(way.rates, 0.1), percentile(way.rates, 0.9)});
+    result.metrics.emplace_back("gb_per_second", metric_of(way.rates, "GB/s"));
   }
   return out;
 }

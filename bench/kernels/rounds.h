@@ -9,7 +9,6 @@
 
 #include "bench/instruments/latency.h"
 #include "bench/kernels/ceilings.h"
-#include "bench/results/result_file.h"
 
 namespace kvproof::bench {
 
@@ -42,27 +41,12 @@ struct Contender {
   return ways[best];
 }
 
-/// Element by element.
-[[nodiscard]] inline std::vector<double> ratios(const std::vector<double>& above,
-                                                const std::vector<double>& below,
-                                                double factor = 1) {
-  std::vector<double> out;
-  for (std::size_t i = 0; i < above.size(); ++i) out.push_back(factor * above[i] / below[i]);
-  return out;
-}
-
 /// The ceiling of each round: what takes longer of two things that no kernel does faster.
 [[nodiscard]] inline std::vector<double> ceilings(const std::vector<double>& one,
                                                   const std::vector<double>& other) {
   std::vector<double> out;
   for (std::size_t i = 0; i < one.size(); ++i) out.push_back(std::max(one[i], other[i]));
   return out;
-}
-
-/// The median, the 10th and the 90th percentile.
-[[nodiscard]] inline Metric metric_of(std::vector<double> samples, const char* unit) {
-  std::ranges::sort(samples);
-  return {median(samples), unit, percentile(samples, 0.1), percentile(samples, 0.9)};
 }
 
 }  // namespace kvproof::bench

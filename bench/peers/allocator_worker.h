@@ -164,4 +164,21 @@ void serve(std::istream& words) {
   }
 }
 
+/// The body of main(). @param serve_engine is told the engine's name, and the words behind it
+template <class ServeEngine>
+int run_worker(const char* program, const ServeEngine& serve_engine) {
+  try {
+    std::string line, start, engine;
+    std::getline(std::cin, line);
+    std::istringstream words(line);
+    words >> start >> engine;
+    if (start != "start") throw std::invalid_argument("expected start, ENGINE and four numbers");
+    serve_engine(engine, words);
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << program << ": " << error.what() << '\n';
+    return 2;
+  }
+}
+
 }  // namespace kvproof::bench

@@ -64,15 +64,7 @@ class OpenVinoCache {
 }  // namespace
 
 int main() {
-  try {
-    std::string line, start, engine;
-    std::getline(std::cin, line);
-    std::istringstream words(line);
-    words >> start >> engine;
+  return kvproof::bench::run_worker("openvino_allocator", [](const std::string&, auto& words) {
     kvproof::bench::serve<OpenVinoCache>(words);
-    return 0;
-  } catch (const std::exception& error) {
-    std::cerr << "openvino_allocator: " << error.what() << '\n';
-    return 2;
-  }
+  });
 }

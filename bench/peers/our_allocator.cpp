@@ -40,25 +40,13 @@ class Ours {
   optimized::CacheManager<Digest> manager_;
 };
 
-int run() {
-  std::string line, start, hash;
-  std::getline(std::cin, line);
-  std::istringstream words(line);
-  words >> start >> hash;
-  if (start != "start") throw std::invalid_argument("expected start, HASH and four numbers");
-  hash == "sha256" ? serve<Ours<optimized::Sha256Digest>>(words)
-                   : serve<Ours<optimized::Xxh3Digest>>(words);
-  return 0;
-}
-
 }  // namespace
 }  // namespace kvproof::bench
 
 int main() {
-  try {
-    return kvproof::bench::run();
-  } catch (const std::exception& error) {
-    std::cerr << "kvproof-peer_allocator: " << error.what() << '\n';
-    return 2;
-  }
+  using namespace kvproof;
+  return bench::run_worker("kvproof-peer_allocator", [](const std::string& hash, auto& words) {
+    hash == "sha256" ? bench::serve<bench::Ours<optimized::Sha256Digest>>(words)
+                     : bench::serve<bench::Ours<optimized::Xxh3Digest>>(words);
+  });
 }

@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -30,9 +31,13 @@ struct Metric {
   std::optional<double> min;  // over the repetitions, if there were several
   std::optional<double> max;
 };
-[[nodiscard]] inline Metric count(std::uint64_t n) {
-  return {static_cast<double>(n), "count", {}, {}};
+/// A number that has no spread.
+template <class Number>
+requires std::is_arithmetic_v<Number>
+[[nodiscard]] Metric metric(Number value, const char* unit) {
+  return {static_cast<double>(value), unit, {}, {}};
 }
+[[nodiscard]] inline Metric count(std::uint64_t n) { return metric(n, "count"); }
 using Metrics = std::vector<std::pair<std::string, Metric>>;
 
 struct Result {

@@ -5,11 +5,11 @@
 // grows with anything except the blocks shows as a line that is not flat. The largest case takes 20
 // s.
 #include <algorithm>
-#include <ctime>
 #include <memory>
 #include <stdexcept>
 #include <string>
 
+#include "bench/instruments/latency.h"
 #include "bench/requests/sources.h"
 #include "bench/serving/simulate.h"
 #include "bench/suites.h"
@@ -55,12 +55,6 @@ Work work_for(std::uint64_t blocks, std::uint64_t seed) {
   return out;
 }
 
-double processor_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
 Result measure(std::uint64_t blocks, const BenchOptions& options) {
   const Work work = work_for(blocks, options.seed);
   SimulationOptions run;
@@ -71,9 +65,10 @@ Result measure(std::uint64_t blocks, const BenchOptions& options) {
   std::uint64_t hits = 0;
   const int rounds = blocks <= 1'000'000 ? 5 : blocks <= 10'000'000 ? 3 : 1;
   for (int round = 0; round < rounds; ++round) {
-    const double start = processor_seconds();
+    const double start = processor_seconds(CLOCK_PROCESS_CPUTIME_ID);
     const Simulation served = simulate(drawn(options.seed, work.requests, kBlockSize, draw), run);
-    ns.push_back((processor_seconds() - start) * 1e9 / static_cast<double>(work.blocks));
+    ns.push_back((processor_seconds(CLOCK_PROCESS_CPUTIME_ID) - start) * 1e9 /
+                 static_cast<double>(work.blocks));
     if (round > 0 && served.totals.hit_tokens != hits) {
       throw std::logic_error("serving_cost: the same run had other hits");
     }

@@ -41,9 +41,8 @@ Played play_on(const StorageRow& row, const Staging& scene,
           play(scene.source, scene.plan, *exact, scene.num_samples, half(0.5))};
 }
 
-Metric tokens(std::uint64_t count) { return {static_cast<double>(count), "tokens", {}, {}}; }
-Metric ratio(double value) { return {value, "ratio", {}, {}}; }
-Metric number(std::uint64_t count) { return {static_cast<double>(count), "count", {}, {}}; }
+Metric tokens(std::uint64_t count) { return metric(count, "tokens"); }
+Metric ratio(double value) { return metric(value, "ratio"); }
 
 Result result_of(const PlaySample& sample, const StorageRow& row, const Staging& scene) {
   const MemoryUse& use = sample.use;
@@ -82,9 +81,9 @@ Result summary_of(const Played& played, const StorageRow& row, const Staging& sc
                  {"max_length", std::int64_t{scene.plan.max_length}},
                  {"block_size", std::int64_t{kBlockSize}},
                  {"ms_per_token", kTickMs}},
-                {{"requests", number(scene.plan.num_played())},
-                 {"requests_skipped", number(scene.plan.num_skipped)},
-                 {"requests_cut", number(scene.plan.num_cut)},
+                {{"requests", count(scene.plan.num_played())},
+                 {"requests_skipped", count(scene.plan.num_skipped)},
+                 {"requests_cut", count(scene.plan.num_cut)},
                  {"peak_live_tokens", tokens(peak_live)},
                  {"peak_reserved_tokens", tokens(peak_reserved)},
                  {"capacity_tokens", tokens(played.capacity_tokens)},

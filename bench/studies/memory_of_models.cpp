@@ -45,9 +45,6 @@ std::set<std::uint64_t> sampled_lengths() {
 }  // namespace
 
 std::vector<Result> memory_of_models(const StudyOptions&) {
-  const auto bytes = [](std::uint64_t count) {
-    return Metric{static_cast<double>(count), "bytes", {}, {}};
-  };
   std::vector<Result> results;
   for (const ModelPreset& preset : kModelPresets) {
     const ModelSpec model = preset.spec();
@@ -60,8 +57,8 @@ std::vector<Result> memory_of_models(const StudyOptions&) {
             {"tokens", static_cast<std::int64_t>(tokens)},
             {"block_size", std::int64_t{kBlockSize}},
             {"context_tokens", std::int64_t{preset.context_tokens}}},
-           {{"allocated_bytes", bytes(layout.blocks_held(tokens) * layout.block_bytes)},
-            {"live_bytes", bytes(model.live_bytes(tokens))}}});
+           {{"allocated_bytes", metric(layout.blocks_held(tokens) * layout.block_bytes, "bytes")},
+            {"live_bytes", metric(model.live_bytes(tokens), "bytes")}}});
     }
   }
   return results;

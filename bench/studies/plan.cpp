@@ -10,11 +10,6 @@
 namespace kvproof::bench {
 namespace {
 
-template <class Number>
-Metric metric(Number value, const char* unit) {
-  return {static_cast<double>(value), unit, {}, {}};
-}
-
 Result plan_at(const PlanInput& input, std::uint32_t block_size) {
   const PoolLayout layout = lay_out(input.model, block_size);
   const std::uint64_t blocks = num_blocks(layout, input.memory_bytes);

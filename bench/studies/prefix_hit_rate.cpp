@@ -33,9 +33,6 @@ Result measure(const ReopenableSource& source, std::optional<std::uint32_t> capa
   options.capacity_blocks = capacity_blocks;
   options.tokens = TokenMode::whole_blocks;
   const ReplayCounts counts = replay_prompts(source, options);
-  const auto number = [](std::uint64_t n) {
-    return Metric{static_cast<double>(n), "count", {}, {}};
-  };
   return {"prefix_hit_rate",
           {{"source", source.name},
            {"capacity_blocks", static_cast<std::int64_t>(counts.capacity_blocks)},
@@ -43,8 +40,8 @@ Result measure(const ReopenableSource& source, std::optional<std::uint32_t> capa
            {"block_size", std::int64_t{options.block_size}}},
           {{"hit_rate_tokens", {counts.hit_rate_tokens(), "ratio", {}, {}}},
            {"hit_rate_blocks", {counts.hit_rate_blocks(), "ratio", {}, {}}},
-           {"evictions", number(counts.evictions)},
-           {"requests_refused", number(counts.refused)}}};
+           {"evictions", count(counts.evictions)},
+           {"requests_refused", count(counts.refused)}}};
 }
 
 }  // namespace

@@ -12,8 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "bench/allocator/decode_step.h"
-#include "bench/allocator/life_cycle.h"
 #include "bench/requests/workloads.h"
 #include "bench/results/ci_files.h"
 #include "bench/results/environment.h"

@@ -109,8 +109,6 @@ class Rows {
   std::vector<Result> rows_;
 };
 
-Metric metric(std::uint64_t value) { return count(value); }
-
 std::string level_text(const properties::Promises& promises) {
   switch (promises.level) {
     case properties::Level::safety: return "safety";
@@ -140,9 +138,8 @@ void Rows::add_runs() {
                 {"profile", run.profile},
                 {"verdict", text_of(verdict)},
                 {"reason", joined(why, "; ")}},
-               {{"runs", metric(run.runs)}}};
-    for (const Counter& c : kCounters)
-      row.metrics.emplace_back(c.name, metric(run.counts.*c.value));
+               {{"runs", count(run.runs)}}};
+    for (const Counter& c : kCounters) row.metrics.emplace_back(c.name, count(run.counts.*c.value));
     rows_.push_back(std::move(row));
   }
 }
@@ -226,10 +223,10 @@ void Rows::add_laws() {
                       {"name", std::string(properties::kLaws[i].name)},
                       {"verdict", text_of(verdict)},
                       {"reason", reason}},
-                     {{"evaluated", metric(law.evaluated)},
-                      {"suspended", metric(law.suspended)},
-                      {"exempted", metric(law.exempted)},
-                      {"partly", metric(verdict == Verdict::holds && !reason.empty() ? 1 : 0)}}});
+                     {{"evaluated", count(law.evaluated)},
+                      {"suspended", count(law.suspended)},
+                      {"exempted", count(law.exempted)},
+                      {"partly", count(verdict == Verdict::holds && !reason.empty() ? 1 : 0)}}});
   }
 }
 
@@ -249,7 +246,7 @@ void Rows::add_oracles() {
   };
   const std::uint64_t read = report_.counts.positions_read;
   add("content", report_.content || read > 0, "not consulted: it shows no block ids");
-  rows_.back().metrics.emplace_back("positions_read", metric(read));
+  rows_.back().metrics.emplace_back("positions_read", count(read));
   add("model", report_.model,
       report_.promises.level == properties::Level::profile
           ? "not consulted: it does not show enough"
@@ -296,23 +293,23 @@ void Rows::add_whole() {
       {{"seconds", {seconds_, "s", {}, {}}},
        {"operations_per_second",
         {static_cast<double>(report.counts.operations) / seconds_, "1/s", {}, {}}},
-       {"runs", metric(runs)},
-       {"declined", metric(declined)},
-       {"errors", metric(report.errors.count)},
-       {"laws_evaluated", metric(report.laws_evaluated())},
-       {"laws", metric(report.laws.size())},
-       {"configurations", metric(report.rows_run())},
-       {"configurations_known", metric(std::size(properties::kConfigurations))},
-       {"findings_new", metric(report.findings.size() - report.num_known() - report.num_behind())},
-       {"findings_behind", metric(report.num_behind())},
-       {"findings_known", metric(report.num_known())},
-       {"exempted", metric(exempted)}}};
+       {"runs", count(runs)},
+       {"declined", count(declined)},
+       {"errors", count(report.errors.count)},
+       {"laws_evaluated", count(report.laws_evaluated())},
+       {"laws", count(report.laws.size())},
+       {"configurations", count(report.rows_run())},
+       {"configurations_known", count(std::size(properties::kConfigurations))},
+       {"findings_new", count(report.findings.size() - report.num_known() - report.num_behind())},
+       {"findings_behind", count(report.num_behind())},
+       {"findings_known", count(report.num_known())},
+       {"exempted", count(exempted)}}};
   add_depth(row, report.pairs);
   if (first != nullptr) {
-    row.metrics.emplace_back("trace_operations", metric(first->failure.trace.size()));
+    row.metrics.emplace_back("trace_operations", count(first->failure.trace.size()));
   }
   for (const Counter& c : kCounters)
-    row.metrics.emplace_back(c.name, metric(report.counts.*c.value));
+    row.metrics.emplace_back(c.name, count(report.counts.*c.value));
   rows_.push_back(std::move(row));
 }
 
@@ -341,11 +338,11 @@ void add_depth(Result& row, const properties::FeaturePairs& pairs) {
   if (more > 0) missing.push_back(say("and ", more, " more"));
   row.parameters.emplace_back("pairs_absent", joined(missing, ", "));
   row.metrics.insert(row.metrics.end(),
-                     {{"pairs_of_features", metric(pairs.reached())},
-                      {"pairs_possible", metric(each.size())},
-                      {"operations_per_pair_least", metric(each.front())},
-                      {"operations_per_pair_median", metric(each[each.size() / 2])},
-                      {"operations_per_pair_most", metric(each.back())}});
+                     {{"pairs_of_features", count(pairs.reached())},
+                      {"pairs_possible", count(each.size())},
+                      {"operations_per_pair_least", count(each.front())},
+                      {"operations_per_pair_median", count(each[each.size() / 2])},
+                      {"operations_per_pair_most", count(each.back())}});
 }
 
 namespace {
@@ -389,9 +386,9 @@ Result row_of(const properties::FailureReport& f, const CheckReport& report, std
            {"file", kept.file},
            {"lens", kept.lens},
            {"repeat", kept.repeat}},
-          {{"trace_operations", metric(f.failure.trace.size())},
-           {"found_after", metric(f.found_after)},
-           {"seen", metric(f.seen)}}};
+          {{"trace_operations", count(f.failure.trace.size())},
+           {"found_after", count(f.found_after)},
+           {"seen", count(f.seen)}}};
 }
 
 }  // namespace

@@ -147,18 +147,16 @@ void print_plan(std::ostream& out, const PlanInput& input, const std::vector<Res
 
 void print_list(std::ostream& out) {
   std::vector<Result> rows;
-  const auto bytes = [](std::uint64_t count) {
-    return Metric{static_cast<double>(count), "bytes", {}, {}};
-  };
   for (const ModelPreset& preset : kModelPresets) {
     const ModelSpec model = preset.spec();
-    rows.push_back({"models",
-                    {{"model", std::string(preset.name)},
-                     {"context_tokens", std::int64_t{preset.context_tokens}}},
-                    {{"layers", {double(model.num_layers()), "count", {}, {}}},
-                     {"bytes_per_token", bytes(model.bytes_per_token())},
-                     {"bytes_per_token_beyond_windows", bytes(model.lasting_bytes_per_token())},
-                     {"first_token_bytes", bytes(model.live_bytes(1))}}});
+    rows.push_back(
+        {"models",
+         {{"model", std::string(preset.name)},
+          {"context_tokens", std::int64_t{preset.context_tokens}}},
+         {{"layers", {double(model.num_layers()), "count", {}, {}}},
+          {"bytes_per_token", metric(model.bytes_per_token(), "bytes")},
+          {"bytes_per_token_beyond_windows", metric(model.lasting_bytes_per_token(), "bytes")},
+          {"first_token_bytes", metric(model.live_bytes(1), "bytes")}}});
   }
   print_results(out, rows);
   for (const ModelPreset& preset : kModelPresets) {

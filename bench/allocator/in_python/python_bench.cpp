@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <map>
 #include <numeric>
@@ -18,6 +17,7 @@
 
 #include "bench/allocator/in_python/worker.h"
 #include "bench/allocator/life_cycle_driver.h"
+#include "bench/instruments/latency.h"
 #include "bench/results/progress.h"
 #include "bench/suites.h"
 
@@ -33,21 +33,6 @@ constexpr std::uint32_t kPoolBlocks = 64;
 /// Beside the program, in the build and where it is installed.
 std::filesystem::path textbook_script(const std::filesystem::path& self) {
   return self.parent_path() / "in_python" / "worker.py";
-}
-
-double processor_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return 1e9 * static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec);
-}
-
-double ns_between(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::duration<double, std::nano>(to - from).count();
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
 }
 
 /// Times of one operation, ours and those of Python, taken in turn.
@@ -106,9 +91,9 @@ class Lives {
   /// Plays a batch, and the same batch in Python. @return the result, which is the same for both
   std::uint64_t whole() {
     const std::string tokens = next_batch();
-    const double start = processor_ns();
+    const double start = processor_seconds(CLOCK_PROCESS_CPUTIME_ID);
     life_.run_batch();
-    const double ns = processor_ns() - start;
+    const double ns = 1e9 * (processor_seconds(CLOCK_PROCESS_CPUTIME_ID) - start);
     const TextbookAnswer answer = textbook_.ask("batch " + tokens);
     wholes.add(ns, static_cast<double>(number(answer, "ns")));
     return check(answer);
@@ -118,15 +103,10 @@ class Lives {
     const std::string tokens = next_batch();
     std::map<std::string, std::vector<double>> times;
     for (std::uint32_t i = 0; i < Shape::kBatch; ++i) {
-      const auto start = Clock::now();
-      const RequestId id = life_.admit(i);
-      const auto admitted = Clock::now();
-      life_.decode(id, i);
-      const auto decoded = Clock::now();
-      life_.finish_oldest(id);
-      times["finish"].push_back(ns_between(decoded, Clock::now()));
-      times["admission"].push_back(ns_between(start, admitted));
-      times["decode"].push_back(ns_between(admitted, decoded));
+      const auto phases = life_.time_phases(i);
+      times["admission"].push_back(phases[0]);
+      times["decode"].push_back(phases[1]);
+      times["finish"].push_back(phases[2]);
     }
     const TextbookAnswer answer = textbook_.ask("phases " + tokens);
     for (const auto& [part, ns] : times) {
@@ -201,10 +181,10 @@ class PoolOperations {
     manager_.release(blank_);
     const auto taken = Clock::now();
     manager_.finish(id);
-    times["hash"].push_back(ns_between(start, hashed));
-    times["lookup"].push_back(ns_between(hashed, looked_up));
-    times["touch_release"].push_back(ns_between(looked_up, touched));
-    times["take_release"].push_back(ns_between(touched, taken));
+    times["hash"].push_back(nanoseconds(start, hashed));
+    times["lookup"].push_back(nanoseconds(hashed, looked_up));
+    times["touch_release"].push_back(nanoseconds(looked_up, touched));
+    times["take_release"].push_back(nanoseconds(touched, taken));
     return std::accumulate(found_.begin(), found_.end(), std::uint64_t{blank_.front()});
   }
 
