@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optimized cache manager behind the direct section of kvproof_subject.h.
+// The calls of a cache manager as the direct section of kvproof_subject.h.
 //
 // It is also compiled against the sources of other revisions, so it uses little of their interface.
 #pragma once
@@ -13,9 +13,9 @@
 
 namespace kvproof::bench {
 
-template <class Digest>
+/// @tparam Manager a CacheManager, or what has these calls of one
+template <class Manager>
 struct DirectManager {
-  using Manager = optimized::CacheManager<Digest>;
   using Id = decltype(std::declval<Manager&>().arrive({}));  // older revisions give an integer
 
   static kvproof_direct* create(const char* header, std::uint32_t max_requests) {

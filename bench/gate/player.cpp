@@ -5,8 +5,10 @@
 #include <chrono>
 #include <deque>
 #include <string>
+#include <utility>
 
 #include "bench/gate/collected.h"
+#include "bench/serving/closed_loop.h"
 #include "reference/mix64.h"
 #include "reference/trace_json.h"
 
@@ -114,8 +116,7 @@ class Manager {
 struct GatedRequest {
   std::uint32_t number = 0;
   kvproof_direct_request handle = 0;
-  std::uint32_t tokens = 0;    // known
-  std::uint32_t computed = 0;  // of them
+  std::uint32_t tokens = 0;  // known
   bool preempted = false;
 };
 
@@ -166,12 +167,12 @@ class Loop {
   }
 
   void admit_all() {
-    while (running_.size() < w_.live) {
-      if (waiting_.empty() && arrived_ < total_) arrive_one();
-      if (waiting_.empty() || !admit(waiting_.front())) return;
-      running_.push_back(waiting_.front());
-      waiting_.pop_front();
-    }
+    const auto arrive = [this] {
+      if (arrived_ < total_) arrive_one();
+    };
+    admit_waiting(
+        running_, waiting_, [this] { return running_.size() < w_.live; }, arrive,
+        [this](GatedRequest& r) { return admit(r); });
   }
 
   bool admit(GatedRequest& r) {
@@ -188,7 +189,6 @@ class Loop {
       manager_.advance(r.handle, from);
       note(Call::Kind::advance, r, from);
     }
-    r.computed = r.tokens;
     played_.looked_up_tokens += r.tokens;
     played_.hit_tokens += hit;
     answer(hit);
@@ -209,11 +209,11 @@ class Loop {
     return taken >= 0;
   }
 
-  void give_up(GatedRequest& r) {
+  bool give_up(GatedRequest& r) {
     manager_.free(r.handle);
     note(Call::Kind::free, r);
-    r.computed = 0;
     r.preempted = true;
+    return true;
   }
 
   void decode_all() {
@@ -226,22 +226,19 @@ class Loop {
     }
   }
 
-  /// Makes room for the next token of a request; if there is none, the youngest request gives up
-  /// its blocks. @return false if the request itself was the youngest
+  /// @return false if the request itself gave way
   bool decode(std::size_t i) {
     GatedRequest& r = running_[i];
     manager_.append(r.handle, tokens_.at(r.number, r.tokens));
     ++r.tokens;
-    for (auto kind = Call::Kind::step;; kind = Call::Kind::retry) {
-      if (allocate(r, kind, 1, false)) break;
+    Call::Kind kind = Call::Kind::step;
+    const auto grow = [&] { return allocate(r, std::exchange(kind, Call::Kind::retry), 1, false); };
+    const auto preempt = [this](GatedRequest& victim) {
       ++played_.preemptions;
-      give_up(running_.back());
-      waiting_.push_front(running_.back());
-      running_.pop_back();
-      if (i == running_.size()) return false;
-    }
+      return give_up(victim);
+    };
+    if (!make_room(running_, waiting_, i, grow, preempt)) return false;
     manager_.advance(r.handle, r.tokens);
-    r.computed = r.tokens;
     return true;
   }
 

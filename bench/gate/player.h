@@ -2,10 +2,9 @@
 // Plays a workload of the gate on a subject in a closed loop: as in an engine, the next call
 // depends on the answers so far.
 //
-// Model:   continuous batching. Requests are admitted in order while fewer than `live` run; a step
-//          decodes one token of each. When a block is refused, the youngest request gives up its
-//          blocks. It is the first to be admitted again, and computes the tokens anew that are no
-//          longer cached.
+// Model:   the loop of bench/serving/closed_loop.h, with whole prompts. Fewer than `live` requests
+//          run when one is admitted; a step decodes one token of each. A request that gave way
+//          computes the tokens anew that are no longer cached.
 #pragma once
 
 #include <cstdint>

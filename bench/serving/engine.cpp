@@ -8,6 +8,8 @@
 #include <tuple>
 #include <utility>
 
+#include "bench/serving/closed_loop.h"
+
 namespace kvproof::bench {
 
 Engine::Engine(const EngineOptions& options, const SourceInfo& info, Arrivals& arrivals,
@@ -30,10 +32,10 @@ Engine::Engine(const EngineOptions& options, const SourceInfo& info, Arrivals& a
   if (options.swap && options.aborts > 0) {
     throw std::invalid_argument("preemption by swap goes without aborts");
   }
-  if (options.swap && memory.swapper() == nullptr) {
+  if (options.swap && !memory.has_host()) {
     throw std::invalid_argument("preemption by swap needs a paged cache with a host tier");
   }
-  if (options.defer_frees && (in_flight == 0 || memory.holder() == nullptr)) {
+  if (options.defer_frees && (in_flight == 0 || !memory.has_leases())) {
     throw std::invalid_argument("deferred frees need a step in flight and a paged cache");
   }
 }
@@ -150,37 +152,33 @@ void Engine::schedule_running() {
 bool Engine::make_room(std::size_t at, const Ask& ask) {
   const Live& request = running_[at];
   const std::uint32_t drafts = request.computed - request.told;  // in flight
-  while (!memory_.grow(request.handle, ask.tokens + ask.drafts + drafts, ask.lookahead,
-                       request.in_flight - drafts)) {
-    // Blocks that go to the host, or that a step in flight may write, become free when the step is
-    // over; until then no other request is preempted.
-    if (work_.swapped_tokens > 0) return false;
-    if (options_.defer_frees && running_.back().in_flight > 0) return false;
-    preempt_last();
-    if (at == running_.size()) return false;
-  }
-  return true;
+  const auto grow = [&] {
+    return memory_.grow(request.handle, ask.tokens + ask.drafts + drafts, ask.lookahead,
+                        request.in_flight - drafts);
+  };
+  return bench::make_room(running_, waiting_, at, grow,
+                          [this](Live& victim) { return preempt(victim); });
 }
 
-void Engine::preempt_last() {
+// @return whether its blocks are free. Those that go to the host, or that a step in flight may
+// write, become free when the step is over; until then no other request is preempted.
+bool Engine::preempt(Live& victim) {
+  if (work_.swapped_tokens > 0) return false;
+  if (options_.defer_frees && victim.in_flight > 0) return false;
   preempted_ = true;
   refused_at_.reset();
   ++recorder_.totals.preemptions;
-  if (!options_.swap || !swap_out_last()) {
-    Live& victim = running_.back();
-    run_.leave("preempt", victim.index);
-    memory_.preempt(victim.handle);
-    victim.lost = std::exchange(victim.computed, 0) - victim.drafts_in_flight();
-    victim.told = victim.expected = 0;
-    lost_tokens_ += victim.lost;
-  }
-  waiting_.push_front(std::move(running_.back()));
-  running_.pop_back();
+  if (options_.swap && swap_out(victim)) return true;
+  run_.leave("preempt", victim.index);
+  memory_.preempt(victim.handle);
+  victim.lost = std::exchange(victim.computed, 0) - victim.drafts_in_flight();
+  victim.told = victim.expected = 0;
+  lost_tokens_ += victim.lost;
+  return true;
 }
 
-bool Engine::swap_out_last() {
-  Live& victim = running_.back();
-  if (victim.computed == 0 || !memory_.swapper()->swap_out(victim.handle)) return false;
+bool Engine::swap_out(Live& victim) {
+  if (victim.computed == 0 || !memory_.swap_out(victim.handle)) return false;
   victim.on_host = victim.in_transfer = true;
   work_.swapped_tokens += victim.computed;
   ++recorder_.totals.swaps;
@@ -191,18 +189,13 @@ void Engine::schedule_waiting() {
   const bool is_as_then = refused_at_ && memory_.free_tokens() <= *refused_at_;
   if (is_as_then && !running_.empty() && !options_.scheduler.retries_each_step) return;
   refused_at_.reset();
-  while (budget_ > 0 && running_.size() < options_.max_running) {
-    if (waiting_.empty()) admit_arrivals();
-    if (waiting_.empty()) return;
-    Live& head = waiting_.front();
-    if (!(head.on_host ? resume(head) : start(head))) {
-      ++recorder_.totals.refused_admissions;
-      refused_at_ = memory_.free_tokens();
-      return;
-    }
-    running_.push_back(std::move(head));
-    waiting_.pop_front();
-  }
+  const bool all = admit_waiting(
+      running_, waiting_, [this] { return budget_ > 0 && running_.size() < options_.max_running; },
+      [this] { admit_arrivals(); },
+      [this](Live& head) { return head.on_host ? resume(head) : start(head); });
+  if (all) return;
+  ++recorder_.totals.refused_admissions;
+  refused_at_ = memory_.free_tokens();
 }
 
 // The first ready request that can be served at all; requests before it that cannot are answered.
@@ -238,7 +231,7 @@ void Engine::admit_arrivals() {
 
 // Resumes a request from the host; its blocks are here when the step is over.
 bool Engine::resume(Live& request) {
-  if (!memory_.swapper()->swap_in(request.handle)) return false;
+  if (!memory_.swap_in(request.handle)) return false;
   request.on_host = false;
   request.in_transfer = true;
   work_.swapped_tokens += request.computed;
@@ -300,12 +293,12 @@ void Engine::tell(Live& request, std::span<const TokenId> generated) {
 }
 
 void Engine::finish_step() {
-  if (options_.defer_frees) memory_.holder()->let_go();
+  if (options_.defer_frees) memory_.let_go();
   for (Live& request : running_) {
-    if (std::exchange(request.in_transfer, false)) memory_.swapper()->settle(request.handle);
+    if (std::exchange(request.in_transfer, false)) memory_.settle(request.handle);
   }
   for (Live& request : waiting_) {
-    if (std::exchange(request.in_transfer, false)) memory_.swapper()->settle(request.handle);
+    if (std::exchange(request.in_transfer, false)) memory_.settle(request.handle);
   }
   const std::size_t slot = num_ended_++ % std::tuple_size_v<decltype(Live::grants)>;
   const auto ended = [&](bool preempted) {
@@ -364,7 +357,7 @@ void Engine::finish(Live& request) {
 
 // Gives back its memory, which a step in flight may still write.
 void Engine::release(Live& request) {
-  if (options_.defer_frees && request.in_flight > 0) memory_.holder()->hold(request.handle);
+  if (options_.defer_frees && request.in_flight > 0) memory_.hold(request.handle);
   memory_.finish(request.handle);
   arrivals_.finish(request.index, now_);
 }

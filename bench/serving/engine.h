@@ -3,10 +3,9 @@
 //
 // Model:   each step has a budget of tokens. The running requests are served first, in the order of
 //          their admission: one token each and its drafts, or the next chunk of tokens that are not
-//          computed yet. A request that finds no room preempts the one that was admitted last,
-//          which may be itself. Unless a request was preempted, waiting requests are admitted next,
-//          first come first served, preempted ones before all others. A refused admission ends the
-//          admissions of the step, and is tried again. Then the step takes its time (step_time.h).
+//          computed yet. Unless a request was preempted, waiting requests are admitted next, first
+//          come first served; closed_loop.h says who gives way, and when. A refused admission is
+//          tried again. Then the step takes its time (step_time.h).
 //          A request that has computed all its tokens gets one more, and its accepted drafts; a
 //          request with all of its output leaves. A request that could not run even alone is
 //          refused when it arrives.
@@ -118,8 +117,8 @@ class Engine {
   [[nodiscard]] Ask next_of(const Live& request) const;
   void schedule_running();
   bool make_room(std::size_t at, const Ask& ask);
-  void preempt_last();
-  bool swap_out_last();
+  bool preempt(Live& victim);
+  bool swap_out(Live& victim);
   void schedule_waiting();
   void admit_arrivals();
   bool resume(Live& request);

@@ -36,7 +36,7 @@ struct Call {
 };
 
 /// A memory that notes what it is asked for.
-class NotingMemory final : public ForwardingMemory, private KvHolder {
+class NotingMemory final : public ForwardingMemory {
  public:
   explicit NotingMemory(const MemoryOptions& options)
       : ForwardingMemory(find_storage("paged_shared")->make(options)) {}
@@ -82,17 +82,15 @@ class NotingMemory final : public ForwardingMemory, private KvHolder {
     ForwardingMemory::finish(r);
     note({.what = "finish", .request = r});
   }
-  KvHolder* holder() override { return this; }
+  void let_go() override {
+    const std::uint64_t before = free_tokens();
+    ForwardingMemory::let_go();
+    if (free_tokens() != before) note({.what = "let go"});
+  }
 
   std::vector<Call> calls;
 
  private:
-  void hold(KvHandle r) override { ForwardingMemory::holder()->hold(r); }
-  void let_go() override {
-    const std::uint64_t before = free_tokens();
-    ForwardingMemory::holder()->let_go();
-    if (free_tokens() != before) note({.what = "let go"});
-  }
   void note(Call call) {
     call.free = free_tokens();
     calls.push_back(std::move(call));

@@ -95,8 +95,6 @@ class ContiguousMemory final : public KvMemory {
   bool shares() const override { return false; }
   std::uint64_t moved_tokens() const override { return cache_.usage().moved; }
   std::uint64_t top_tokens() const override { return top_; }
-  KvSwapper* swapper() override { return nullptr; }
-  KvHolder* holder() override { return nullptr; }
 
  private:
   // First fit never looks above the run that it takes, so an arena that ends at the highest end of

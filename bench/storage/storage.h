@@ -57,27 +57,6 @@ struct MemoryUse {
   }
 };
 
-/// Preemption that keeps the computed tokens in the memory of the host. A transfer takes one step.
-class KvSwapper {
- public:
-  virtual ~KvSwapper() = default;
-  /// @return false, without any change, if there is no room on the other side
-  [[nodiscard]] virtual bool swap_out(KvHandle request) = 0;
-  [[nodiscard]] virtual bool swap_in(KvHandle request) = 0;
-  /// The transfer that was started last for this request has landed.
-  virtual void settle(KvHandle request) = 0;
-};
-
-/// Requests that end while a step in flight may still write into their blocks.
-class KvHolder {
- public:
-  virtual ~KvHolder() = default;
-  /// Keeps the blocks of a request from others until let_go(), though it may be finished before.
-  virtual void hold(KvHandle request) = 0;
-  /// Gives back all that is held, request by request, in the order of hold().
-  virtual void let_go() = 0;
-};
-
 class KvMemory {
  public:
   virtual ~KvMemory() = default;
@@ -128,10 +107,21 @@ class KvMemory {
   [[nodiscard]] virtual std::uint64_t moved_tokens() const = 0;
   /// The capacity that would have been enough so far. [tokens]
   [[nodiscard]] virtual std::uint64_t top_tokens() const = 0;
-  /// nullptr if there is no host tier.
-  [[nodiscard]] virtual KvSwapper* swapper() = 0;
-  /// nullptr if there are no blocks to hold.
-  [[nodiscard]] virtual KvHolder* holder() = 0;
+
+  // Preemption that keeps the computed tokens in the memory of the host. A transfer takes one step.
+  [[nodiscard]] virtual bool has_host() const { return false; }
+  /// @return false, without any change, if there is no room on the other side
+  [[nodiscard]] virtual bool swap_out(KvHandle /*request*/) { return false; }
+  [[nodiscard]] virtual bool swap_in(KvHandle /*request*/) { return false; }
+  /// The transfer that was started last for this request has landed.
+  virtual void settle(KvHandle /*request*/) {}
+
+  // Requests that end while a step in flight may still write into their blocks.
+  [[nodiscard]] virtual bool has_leases() const { return false; }
+  /// Keeps the blocks of a request from others until let_go(), though it may be finished before.
+  virtual void hold(KvHandle /*request*/) {}
+  /// Gives back all that is held, request by request, in the order of hold().
+  virtual void let_go() {}
 };
 
 struct MemoryOptions {

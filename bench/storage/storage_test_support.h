@@ -51,8 +51,9 @@ class ForwardingMemory : public KvMemory {
   bool shares() const override { return inner_->shares(); }
   std::uint64_t moved_tokens() const override { return inner_->moved_tokens(); }
   std::uint64_t top_tokens() const override { return inner_->top_tokens(); }
-  KvSwapper* swapper() override { return inner_->swapper(); }
-  KvHolder* holder() override { return inner_->holder(); }
+  bool has_leases() const override { return inner_->has_leases(); }
+  void hold(KvHandle r) override { inner_->hold(r); }
+  void let_go() override { inner_->let_go(); }
 
  private:
   std::unique_ptr<KvMemory> inner_;

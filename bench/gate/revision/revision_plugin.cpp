@@ -4,7 +4,8 @@
 
 namespace {
 
-using Manager = kvproof::bench::DirectManager<kvproof::optimized::KVPROOF_DIGEST>;
+using namespace kvproof;
+using Manager = bench::DirectManager<optimized::CacheManager<optimized::KVPROOF_DIGEST>>;
 
 }  // namespace
 
