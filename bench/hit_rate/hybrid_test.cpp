@@ -3,7 +3,7 @@
 // attention.
 #include <gtest/gtest.h>
 
-#include "bench/hit_rate/replay_hybrid.h"
+#include "bench/hit_rate/replay_prompts.h"
 #include "bench/requests/listed_source.h"
 #include "bench/requests/open_log.h"
 #include "bench/requests/workloads.h"

@@ -4,8 +4,13 @@
 //
 // Model:   a request is instantaneous (arrive, lookup, allocate, finish); only prompts are cached;
 //          nothing else is held. So this measures the eviction order alone, and an independent
-//          simulator of leaf-first LRU gives the same numbers.
-// Leaves out: time, batching and decoding, which the serving simulation has.
+//          simulator of leaf-first LRU gives the same numbers. The prompt of a hybrid is computed
+//          in chunks, since that decides what there is to keep: between two chunks a window gives
+//          back what it has passed, and Mamba in mode align has a state only at the end of a chunk.
+//          A request is alone, so nothing else shortens its chunks.
+// Source:  vLLM v1 scheduler.py at 0.33 (_mamba_block_aligned_split).
+// Leaves out: time, batching and decoding, which the serving simulation has; drafts, checkpoints
+//          inside a chunk.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +22,7 @@
 #include "bench/requests/request.h"
 #include "bench/requests/tokens.h"
 #include "optimized/subjects.h"
+#include "reference/config.h"
 
 namespace kvproof::bench {
 
@@ -72,5 +78,17 @@ struct ReplayCounts {
 /// std::invalid_argument for options that fit no pool, InputError for malformed input.
 [[nodiscard]] ReplayCounts replay_prompts(const ReopenableSource& source,
                                           const ReplayOptions& options);
+
+/// The end of the chunk that starts behind `start` computed tokens of a prompt. [tokens]
+/// @param budget [tokens] of one chunk, at least the block of a Mamba group
+/// @param junction [tokens] where the last lookup saw the prompt part from others; 0 = nowhere new
+[[nodiscard]] std::uint32_t chunk_end(const CacheConfig& config, std::uint32_t start,
+                                      std::uint32_t prompt, std::uint32_t budget,
+                                      std::uint32_t junction);
+
+/// Replays all requests as recorded. `config` says all but the longest prompt: a pool of 0 blocks
+/// stands for one in which nothing is ever lost. Chunks have config.max_in_flight_tokens.
+/// @pre max_in_flight_tokens is at least the block of a Mamba group
+[[nodiscard]] ReplayCounts replay_hybrid(const ReopenableSource& source, CacheConfig config);
 
 }  // namespace kvproof::bench

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <span>
+#include <stdexcept>
 #include <unordered_map>
 #include <vector>
 
@@ -66,6 +67,17 @@ SourceSize size_of(RequestSource& source, std::uint32_t block_size, TokenMode mo
     out.output_blocks += ceil_div<std::uint64_t>(prompt + output, block_size) - blocks;
   }
   return out;
+}
+
+std::uint32_t usable_blocks(std::optional<std::uint32_t> capacity, std::uint64_t everything) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 30;
+  if (!capacity && everything > kMost) {
+    throw std::invalid_argument("an infinite cache of more than 2^30 blocks; name a capacity");
+  }
+  const std::uint64_t blocks = capacity.value_or(static_cast<std::uint32_t>(everything));
+  if (blocks == 0) throw std::invalid_argument("a capacity of zero blocks");
+  if (blocks > kMost) throw std::invalid_argument("a capacity of more than 2^30 blocks");
+  return static_cast<std::uint32_t>(blocks);
 }
 
 }  // namespace kvproof::bench

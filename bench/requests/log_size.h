@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "bench/requests/request.h"
 #include "bench/requests/tokens.h"
@@ -27,5 +28,10 @@ struct SourceSize {
 /// Reads the whole source. Memory grows with the number of distinct ids: a few bits each if they
 /// are dense.
 [[nodiscard]] SourceSize size_of(RequestSource& source, std::uint32_t block_size, TokenMode mode);
+
+/// The usable blocks of a pool of that capacity; nullopt = so many that nothing is lost.
+/// @throws std::invalid_argument if no pool has as many
+[[nodiscard]] std::uint32_t usable_blocks(std::optional<std::uint32_t> capacity,
+                                          std::uint64_t everything);
 
 }  // namespace kvproof::bench

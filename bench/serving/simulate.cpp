@@ -15,22 +15,13 @@
 namespace kvproof::bench {
 namespace {
 
-constexpr std::uint64_t kMostBlocks = std::uint64_t{1} << 30;
-
 // No content is lost if all prompts and answers fit, and the blocks that two requests compute
 // twice.
 std::uint32_t blocks_for(const SourceSize& size, const SimulationOptions& options) {
   const std::uint64_t longest = size.max_tokens + options.engine.spare_slots();
   const std::uint64_t everything = size.prompt_blocks + size.output_blocks +
                                    4 * (ceil_div<std::uint64_t>(longest, options.block_size) + 1);
-  const std::uint64_t blocks = options.capacity_blocks.value_or(
-      static_cast<std::uint32_t>(std::min(everything, kMostBlocks)));
-  if (!options.capacity_blocks && everything > kMostBlocks) {
-    throw std::invalid_argument("an infinite cache of more than 2^30 blocks; name a capacity");
-  }
-  if (blocks == 0) throw std::invalid_argument("a capacity of zero blocks");
-  if (blocks > kMostBlocks) throw std::invalid_argument("a capacity of more than 2^30 blocks");
-  return static_cast<std::uint32_t>(blocks);
+  return usable_blocks(options.capacity_blocks, everything);
 }
 
 MemoryOptions memory_options(const SourceSize& size, const SimulationOptions& options) {
@@ -66,10 +57,6 @@ RunWriter run_writer(const SourceSize& size, const SimulationOptions& options,
            .patience = static_cast<std::uint32_t>(
                std::min<std::uint64_t>(steps, std::numeric_limits<std::uint32_t>::max())),
            .seed = engine.seed}};
-}
-
-Metric metric(auto value, const char* unit) {
-  return Metric{static_cast<double>(value), unit, {}, {}};
 }
 
 void add_quantiles(Metrics& out, const std::string& name, const Quantiles& q) {

@@ -3,7 +3,7 @@
 // once a segment, or only where requests end and part, by the size of the pool.
 //
 // Model:   the layers of two published models. Requests come one at a time, are computed in chunks,
-//          and hold no blocks afterwards (replay_hybrid.h). A log does not say what is shared
+//          and hold no blocks afterwards (replay_prompts.h). A log does not say what is shared
 //          inside of ids: a block is as long as an id, beside Mamba as four or more, so that hits
 //          may end inside it.
 // Bounds:  a hit needs every block of full attention before it, so no hybrid finds more than the
@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "bench/hit_rate/bounds.h"
-#include "bench/hit_rate/replay_hybrid.h"
+#include "bench/hit_rate/replay_prompts.h"
 #include "bench/studies/studies.h"
 #include "reference/model_presets.h"
 #include "reference/pool_sizing.h"
@@ -91,13 +91,10 @@ void keep(Setting setting, std::uint32_t blocks, const Value& share, std::vector
     setting.config.retention = retention;
     const ReplayCounts counts = replay_hybrid(setting.source, setting.config);
     results.push_back(retention_row(setting, name, share, counts));
-    const auto count = [&](std::string metric, std::uint64_t n) {
-      results.back().metrics.emplace_back(std::move(metric),
-                                          Metric{static_cast<double>(n), "count", {}, {}});
-    };
-    count("evictions", counts.evictions);
-    count("kept_blocks", counts.kept_blocks);
-    count("requests_refused", counts.refused);
+    std::ranges::move(Metrics{{"evictions", count(counts.evictions)},
+                              {"kept_blocks", count(counts.kept_blocks)},
+                              {"requests_refused", count(counts.refused)}},
+                      std::back_inserter(results.back().metrics));
   }
 }
 
