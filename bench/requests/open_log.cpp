@@ -8,10 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "bench/requests/formats/csv_logs.h"
 #include "bench/requests/formats/json_line.h"
-#include "bench/requests/formats/jsonl_logs.h"
-#include "bench/requests/formats/sessions.h"
+#include "bench/requests/formats/log_readers.h"
 #include "reference/support/line_reader.h"
 
 namespace kvproof::bench {

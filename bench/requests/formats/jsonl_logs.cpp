@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The formats are rows of one table: the names of their fields, the unit of their time, and the
 // meaning of their ids.
-#include "bench/requests/formats/jsonl_logs.h"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -14,6 +12,7 @@
 #include "bench/requests/formats/id_layout.h"
 #include "bench/requests/formats/json_line.h"
 #include "bench/requests/formats/line_source.h"
+#include "bench/requests/formats/log_readers.h"
 #include "reference/mix64.h"
 
 namespace kvproof::bench {

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/requests/formats/sessions.h"
-
+// Sessions of kv-cache-tester: one JSON object for each session, with all its requests and those of
+// its sub-agents; as published (hash_ids) or with its ids as runs of successive numbers.
+//
+// Model: ids are a session's own, so each session gets a range of its own. A session is held in
+//        memory, as runs, while it is under way. How many are is LogOptions::sessions_at_once;
+//        when one has asked its last request, the next of the file begins at that time.
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,7 +17,7 @@
 #include "bench/requests/formats/id_layout.h"
 #include "bench/requests/formats/json_line.h"
 #include "bench/requests/formats/line_source.h"
-#include "bench/requests/formats/session.h"
+#include "bench/requests/formats/log_readers.h"
 
 namespace kvproof::bench {
 namespace {
@@ -25,6 +30,60 @@ constexpr std::string_view kObjects = "an array of objects";
 
 enum SessionField : std::size_t { kBlockSize, kSessionRequests };
 enum RequestField : std::size_t { kTime, kInput, kOutput, kHashIds, kRuns, kRequests };
+
+struct SessionRequest {
+  double seconds = 0;  // since the session began
+  std::int64_t input_tokens = 0;
+  std::int64_t output_tokens = 0;
+  std::uint32_t agent = 0;   // 0 = the main one
+  std::uint32_t parent = 0;  // the agent that spawned this one
+  std::size_t first_run = 0;
+  std::size_t num_runs = 0;
+  std::vector<std::size_t> after;  // positions of earlier requests of the session
+};
+
+/// One session in memory: its requests in order of time, and which request waits for which.
+struct Session {
+  struct Run {  // num successive ids
+    std::uint32_t first = 0;
+    std::uint32_t num = 0;
+  };
+  std::vector<SessionRequest> requests;
+  std::vector<Run> runs;
+  std::uint64_t num_ids = 0;  // all ids are below
+
+  /// Sorts the requests by time and fills in `after`: the rule of Request::after.
+  void order();
+};
+
+void Session::order() {
+  std::stable_sort(requests.begin(), requests.end(),
+                   [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+  constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+  struct Agent {
+    std::size_t last_seen = kNone;   // its latest request so far
+    std::size_t remaining = 0;       // requests to come
+    std::vector<std::size_t> ended;  // last requests of its sub-agents that it has not joined yet
+  };
+  std::vector<Agent> agents(1);
+  for (const SessionRequest& request : requests) {
+    const std::size_t highest = std::max(request.agent, request.parent);
+    if (agents.size() <= highest) agents.resize(highest + 1);
+    ++agents[request.agent].remaining;
+  }
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    SessionRequest& request = requests[i];
+    Agent& agent = agents[request.agent];
+    Agent& parent = agents[request.parent];
+    const bool is_first = agent.last_seen == kNone;
+    const std::size_t before = is_first ? parent.last_seen : agent.last_seen;
+    if (before != kNone) request.after.push_back(before);
+    request.after.insert(request.after.end(), agent.ended.begin(), agent.ended.end());
+    agent.ended.clear();
+    agent.last_seen = i;
+    if (--agent.remaining == 0 && request.agent != 0) parent.ended.push_back(i);
+  }
+}
 
 /// The lists of fields; the list of a request contains itself, for sub-agents.
 struct Fields {
