@@ -2,16 +2,21 @@
 // The verb check: every oracle against an allocator, ours or another's.
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "bench/results/ci_files.h"
 #include "bench/results/environment.h"
 #include "bench/results/progress.h"
+#include "bench/results/read_results.h"
+#include "bench/results/result_file.h"
+#include "bench/results/table.h"
 #include "bench/verbs/beside_options.h"
-#include "bench/verbs/check_deep.h"
 #include "bench/verbs/check_exhaustive.h"
 #include "bench/verbs/check_report.h"
 #include "bench/verbs/command_line.h"
@@ -22,6 +27,8 @@
 #include "properties/check/check.h"
 #include "properties/engines/kit/serve.h"
 #include "properties/laws/laws.h"
+#include "reference/support/command_words.h"
+#include "reference/support/input_error.h"
 
 namespace kvproof::bench {
 namespace {
@@ -33,20 +40,172 @@ struct Arguments {
   std::string hash;
   std::string profile;
   std::vector<std::string> configurations;
-  std::optional<std::uint64_t> given_seed;
+  std::optional<std::uint64_t> given_seed;  // the first of --deep
   std::uint64_t seed = 1;
   std::optional<std::uint64_t> operations;
   OutputPaths outputs;
   std::string serve;
   std::optional<std::string> spaces;  // to search all states of; empty = of all that close
   std::optional<double> visited_memory_gib;
-  std::optional<double> deep_seconds;
-  std::string resume;
+  std::optional<double> deep_seconds;  // a seed that is under way then is finished
+  std::string resume;  // the file that remembers the next seed; empty: nothing is remembered
   std::optional<std::uint32_t> findings;
   std::vector<std::string> without_laws;
   std::string known;
   std::string required;
   double shrink_seconds = 30;
+};
+
+// ---- --deep: seed after seed, until the time is used up or something is violated ----
+
+/// How far all runs with one state file have come.
+struct Progressed {
+  std::uint64_t first_seed = 1;
+  std::uint64_t next_seed = 1;
+  std::uint64_t operations = 0;
+  double seconds = 0;
+};
+
+/// @param what the options that choose what is checked; a file is about one choice
+Progressed read_state(const Arguments& arguments, const std::string& what) {
+  Progressed out{.first_seed = arguments.seed, .next_seed = arguments.seed};
+  const std::string& file = arguments.resume;
+  std::error_code unreadable;
+  if (file.empty() || !std::filesystem::exists(file)) return out;
+  if (!std::filesystem::is_regular_file(file, unreadable)) {
+    throw InputError(file, 0, "", "a file of kvproof check --deep, or none");
+  }
+  const std::vector<Result> rows = read_results(file).results;
+  const auto require = [&file](bool holds, const std::string& field, const std::string& expected) {
+    if (!holds) throw InputError(file, 0, "results[0]." + field, expected);
+  };
+  require(!rows.empty() && rows[0].experiment == "check_deep", "experiment", "check_deep");
+  const auto seed = [&](const std::string& name) {
+    const Value* value = rows[0].parameter(name);
+    const auto* found = value == nullptr ? nullptr : std::get_if<std::int64_t>(value);
+    require(found != nullptr && *found >= 0, "parameters." + name, "a whole number from 0");
+    return static_cast<std::uint64_t>(*found);
+  };
+  const auto metric = [&](const std::string& name) {
+    const Metric* found = rows[0].metric(name);
+    require(found != nullptr && found->value >= 0 && found->value < 1e18, "metrics." + name,
+            "a number from 0, below 10^18");
+    return found->value;
+  };
+  const Value* named = rows[0].parameter("what");
+  require(named != nullptr && *named == Value(what), "parameters.what",
+          what + ", as this run asks");
+  out.first_seed = seed("seed");
+  require(!arguments.given_seed || arguments.seed == out.first_seed, "parameters.seed",
+          std::to_string(arguments.seed) + ", as this run asks");
+  out.next_seed = std::max(seed("next_seed"), out.first_seed);
+  out.operations = static_cast<std::uint64_t>(metric("operations"));
+  out.seconds = metric("seconds");
+  return out;
+}
+
+Result result_of(const Progressed& done, const std::string& what, Verdict verdict,
+                 const properties::FeaturePairs& pairs) {
+  Result out{"check_deep",
+             {{"what", what},
+              {"seed", static_cast<std::int64_t>(done.first_seed)},
+              {"next_seed", static_cast<std::int64_t>(done.next_seed)},
+              {"verdict", std::string(name_of(verdict))},
+              {"reason", verdict == Verdict::cannot_tell ? "some of it was vacuous" : ""}},
+             {{"seeds", count(done.next_seed - done.first_seed)},
+              {"operations", count(done.operations)},
+              {"seconds", {done.seconds, "s", {}, {}}}}};
+  add_depth(out, pairs);
+  return out;
+}
+
+/// The options that run once more what failed, without what held.
+std::string command_of(const properties::CheckReport& report,
+                       const properties::Candidate& candidate, std::uint64_t seed,
+                       std::uint64_t operations) {
+  const properties::FailureReport& failure = *report.failure();
+  std::string out = "check " + candidate.option + " --seed=" + std::to_string(seed) +
+                    " --operations=" + std::to_string(operations) +
+                    " --profile=" + std::string(failure.failure.config.profile.name);
+  if (properties::find_configuration(failure.where) != nullptr) {
+    out += " --configuration=" + failure.where;
+  }
+  return kvproof_command(out);
+}
+
+class Deep {
+ public:
+  Deep(const Arguments& arguments, std::string what, properties::CheckOptions per_seed)
+      : arguments_(arguments),
+        what_(std::move(what)),
+        per_seed_(std::move(per_seed)),
+        done_(read_state(arguments, what_)),
+        before_(done_.seconds) {}
+
+  [[nodiscard]] bool goes_on() const {
+    return worst_ != Verdict::broken && (runs_ == 0 || elapsed() < *arguments_.deep_seconds);
+  }
+  [[nodiscard]] const Progressed& done() const { return done_; }
+  [[nodiscard]] Verdict worst() const { return worst_; }
+  [[nodiscard]] Result result() const { return result_of(done_, what_, worst_, pairs_); }
+  /// The results of the last check that did not hold.
+  [[nodiscard]] const std::vector<Result>& failed() const { return failed_; }
+
+  /// One seed. If it failed it comes first when the run is resumed, to see that it is mended.
+  void run(const std::vector<properties::Candidate>& candidates) {
+    for (const properties::Candidate& candidate : candidates) {
+      if (worst_ != Verdict::broken) run(candidate);
+    }
+    ++runs_;
+    done_.seconds = before_ + elapsed();
+    if (worst_ != Verdict::broken) ++done_.next_seed;
+  }
+
+  void print() {
+    progress_.clear();
+    const Result row = result();
+    print_results(std::cout, std::span(&row, 1));
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  [[nodiscard]] double elapsed() const {
+    return std::chrono::duration<double>(Clock::now() - start_).count();
+  }
+
+  void run(const properties::Candidate& candidate) {
+    per_seed_.seed = done_.next_seed;
+    per_seed_.operations = arguments_.operations.value_or(
+        candidate.foreign ? kForeignOperations : own_check().operations);
+    per_seed_.on_progress = [&](double, const std::string& what) {
+      progress_.update(std::min(elapsed() / *arguments_.deep_seconds, 1.0),
+                       "seed " + std::to_string(done_.next_seed) + ", " + what);
+    };
+    const properties::CheckReport report = check(candidate, per_seed_);
+    done_.operations += report.counts.operations;
+    pairs_ += report.pairs;
+    const Verdict verdict = verdict_of(report);
+    if (verdict == Verdict::holds) return;
+    worst_ = verdict;
+    progress_.clear();
+    failed_ = told(std::cout, report, per_seed_.seed, elapsed(), candidate);
+    if (report.failure() == nullptr) return;
+    std::cout << "found again by: "
+              << command_of(report, candidate, per_seed_.seed, per_seed_.operations) << "\n\n";
+  }
+
+  const Arguments& arguments_;
+  std::string what_;
+  properties::CheckOptions per_seed_;
+  Progressed done_;
+  double before_;  // [s] of the runs that this one resumes
+  int runs_ = 0;
+  Verdict worst_ = Verdict::holds;
+  properties::FeaturePairs pairs_;  // of this run
+  std::vector<Result> failed_;
+  Progress progress_;
+  Clock::time_point start_ = Clock::now();
 };
 
 std::vector<std::string> split_at_commas(const std::string& text) {
@@ -118,26 +277,33 @@ int check_subjects(const Arguments& arguments, int argc, char** argv) {
   return exit_code_of(worst);
 }
 
-/// The ordinary check with seed after seed.
+/// The ordinary check with seed after seed. The state file is replaced after each of them.
 int check_deep(const Arguments& arguments, int argc, char** argv) {
   const std::vector<properties::Candidate> candidates = candidates_of(arguments);
-  DeepOptions options{.seconds = *arguments.deep_seconds,
-                      .seed = arguments.given_seed,
-                      .resume = arguments.resume,
-                      .what = {},
-                      .outputs = arguments.outputs};
+  std::string what;
   for (const properties::Candidate& candidate : candidates) {
-    options.what += (options.what.empty() ? "" : " ") + candidate.name;
-    if (!candidate.beside.empty()) options.what += " beside " + candidate.beside;
+    what += (what.empty() ? "" : " ") + candidate.name;
+    if (!candidate.beside.empty()) what += " beside " + candidate.beside;
   }
-  if (!arguments.profile.empty()) options.what += " --profile=" + arguments.profile;
-  for (const std::string& name : arguments.configurations) {
-    options.what += " --configuration=" + name;
+  if (!arguments.profile.empty()) what += " --profile=" + arguments.profile;
+  for (const std::string& name : arguments.configurations) what += " --configuration=" + name;
+  if (arguments.operations) what += " --operations=" + std::to_string(*arguments.operations);
+  properties::CheckOptions per_seed = options_of(arguments);
+  std::optional<ResultFile> state;
+  const OutputFiles outputs(arguments.outputs);
+  Deep deep(arguments, what, std::move(per_seed));
+  if (!arguments.resume.empty()) state.emplace(arguments.resume);
+  const Parameters environment = describe_environment(argc, argv, deep.done().first_seed);
+  std::cout << "seeds from " << deep.done().next_seed << "\n\n";
+  while (deep.goes_on()) {
+    deep.run(candidates);
+    if (state) state->commit(environment, std::vector{deep.result()});
   }
-  if (arguments.operations) {
-    options.what += " --operations=" + std::to_string(*arguments.operations);
-  }
-  return check_deep(options, candidates, options_of(arguments), arguments.operations, argc, argv);
+  deep.print();
+  std::vector<Result> results = deep.failed();
+  results.insert(results.begin(), deep.result());
+  outputs.commit(environment, results);
+  return exit_code_of(deep.worst());
 }
 
 /// How subjects are checked in the ordinary way. @return what a search of states does not take

@@ -80,7 +80,7 @@ TEST_F(CheckPrograms, GoesDeepSeedAfterSeedAndGoesOnWhereItEnded) {
   EXPECT_EQ(next(), 9);
   const Answer other = check(deep + "optimized-xxh3 --resume=deep.json");
   EXPECT_EQ(other.exit_code, 2);
-  expect_in("deep.json: field results.0.parameters.what: expected optimized-xxh3", other.error);
+  expect_in("deep.json: field results[0].parameters.what: expected optimized-xxh3", other.error);
   expect_one_line(other);
   EXPECT_EQ(next(), 9) << "a refused file is as it was";
 }

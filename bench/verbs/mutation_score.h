@@ -24,8 +24,8 @@ struct MutationOptions {
 };
 
 /// Prints a table by operator and every survivor, writes JSON. Two programs are made of the verb:
-/// kvproof-mutation_score has the mutants, which take a minute to compile; in kvproof-selftest this
-/// throws UsageError.
+/// kvproof-mutation_score has the mutants, which take a minute to compile, and kvproof-selftest has
+/// not.
 /// @param argc, argv of the program, for the file. @return 0 all that are not excused are killed, 1
 /// one survived, or one that is excused did not, or more are excused than may be
 int mutation_score(const MutationOptions& options, int argc, const char* const* argv);

@@ -3,10 +3,15 @@
 // log.
 #include <sys/resource.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <iostream>
+#include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "bench/requests/workloads.h"
@@ -19,8 +24,14 @@
 #include "bench/verbs/hash_option.h"
 #include "bench/verbs/law_option.h"
 #include "bench/verbs/log_arguments.h"
-#include "bench/verbs/operation_replay.h"
 #include "bench/verbs/simulate_command.h"
+#include "properties/check/audited_subject.h"
+#include "properties/check/candidate.h"
+#include "properties/check/drawing.h"
+#include "properties/check/recording_judge.h"
+#include "properties/selftest/candidate_or_mutant.h"
+#include "properties/story/frame.h"
+#include "reference/recordings/golden.h"
 #include "reference/recordings/packed.h"
 #include "reference/support/input_error.h"
 
@@ -32,18 +43,186 @@ constexpr Program kProgram{.name = "kvproof replay",
 
 struct Arguments : LogArguments {
   std::vector<std::string> files;
-  properties::SubjectOptions subject;
+  properties::SubjectOptions subject;  // also a mutant; not given = the trace's own
   std::string json_path;
-  bool audit = false;
-  bool draw = false;
-  bool judge = false;
-  bool follow = false;
+  bool audit = false;   // consult the oracles for recorded traces, too
+  bool draw = false;    // print the state after each operation
+  bool judge = false;   // ask the laws of what each recording itself shows
+  bool follow = false;  // and wait for what is still written
   std::vector<std::string> without_laws;
-  double idle_seconds = 10;
-  std::string pack_folder;    // empty = not given
-  std::string unpack_folder;  // empty = not given
+  std::uint64_t laws_left_out = 0;  // bit i: the i-th law is not asked
+  double idle_seconds = 10;         // the file that is followed ends when it has not grown for it
+  std::string pack_folder;          // empty = not given
+  std::string unpack_folder;        // empty = not given
   SimulateArguments simulation;
 };
+
+// ---- files of operations: recordings are compared, and judged by themselves; failures are audited
+// again ----
+
+using properties::TraceVerdict;
+
+std::string title(const std::string& file, const TraceHeader& header) {
+  return file + (header.name.empty() ? "" : " " + header.name) + " (" +
+         std::string(header.config.profile.name) + ")";
+}
+
+void print_difference(const std::string& file, const TraceVerdict& verdict) {
+  const properties::Difference& d = *verdict.difference;
+  std::cout << "DIFFERS  " << title(file, verdict.header) << "\n  operation " << d.operation
+            << ", line " << d.line << ": " << d.trace_line << "\n  " << d.what
+            << "\n  recorded state:\n"
+            << d.recorded_state << "  the subject's state:\n"
+            << d.subject_state << std::flush;
+}
+
+void print_broken(const std::string& file, const TraceVerdict& verdict, std::uint64_t operation,
+                  const properties::Violation& violation) {
+  std::cout << "BROKEN   " << title(file, verdict.header) << ", by the recording itself\n"
+            << "  operation " << operation << ": " << violation.what() << '\n'
+            << std::flush;
+}
+
+struct Tally {
+  std::uint64_t passed = 0;
+  std::uint64_t failed = 0;
+  std::uint64_t skipped = 0;
+  std::uint64_t vacuous = 0;  // with nothing to compare
+  std::uint64_t lost = 0;     // traces whose lines are missing from somewhere on
+  std::uint64_t operations = 0;
+  std::uint64_t rejected = 0;
+};
+
+/// A file that is replayed, the subject of its trace, and whether the oracles watch it.
+struct Replayed {
+  const std::string& file;
+  std::string subject;
+  bool audited = false;
+  std::unique_ptr<properties::RecordingJudge> judge = {};  // null where no laws are asked
+  std::uint64_t operations = 0;                            // of this trace
+  bool differs = false;
+
+  /// Looks at the next operation, and prints what is wrong as soon as it is.
+  void watch(const TraceLine& line, const TraceVerdict& verdict) {
+    if (verdict.difference && !differs) print_difference(file, verdict);
+    differs = verdict.difference.has_value();
+    if (judge && !judge->broken()) {
+      judge->follow(line);
+      if (judge->broken()) print_broken(file, verdict, operations, *judge->broken());
+    }
+    ++operations;
+  }
+};
+
+std::string count_of(const TraceVerdict& verdict) {
+  std::string out = std::to_string(verdict.operations) + " operations, ";
+  if (verdict.rejected > 0) out += std::to_string(verdict.rejected) + " of them rejected, ";
+  out += std::to_string(verdict.recorded) + " with recorded results";
+  if (!verdict.lost.empty()) return out + "; from there on lines are missing: " + verdict.lost;
+  return verdict.ended ? out : out + "; it is cut short there";
+}
+
+void add(const Replayed& replayed, const TraceVerdict& verdict, Tally& tally) {
+  const std::string what = title(replayed.file, verdict.header);
+  tally.operations += verdict.operations;
+  tally.rejected += verdict.rejected;
+  // An oracle compares what was performed; a recording, whatever it states.
+  const bool compared =
+      verdict.recorded > 0 || (replayed.audited && verdict.rejected < verdict.operations);
+  if (!verdict.skipped.empty()) {
+    ++tally.skipped;
+    std::cout << "skipped  " << what << ": " << verdict.skipped << '\n';
+  } else if (verdict.difference || (replayed.judge && replayed.judge->broken())) {
+    ++tally.failed;
+  } else {
+    tally.lost += verdict.lost.empty() ? 0 : 1;
+    ++(compared ? tally.passed : tally.vacuous);
+    std::cout << (compared ? "holds    " : "nothing  ") << what << ": " << count_of(verdict)
+              << (compared ? "" : ": there is nothing to compare") << ", by " << replayed.subject
+              << '\n';
+  }
+  if (replayed.judge && !replayed.judge->broken()) {
+    std::cout << "laws     " << what << ": " << replayed.judge->summary() << '\n';
+  }
+}
+
+/// Prints the state of a subject after each operation; keys are named once for all.
+std::unique_ptr<Subject> drawn(const CacheConfig& config, std::unique_ptr<Subject> subject) {
+  properties::KeyNumbers names;
+  Snapshot first;
+  subject->observe(first);
+  see_keys(first, names);
+  const auto print = [names](const properties::Frame& frame) mutable {
+    std::cout << "operation " << frame.number << '\n';
+    if (frame.outcome != nullptr) std::cout << draw_state(frame.state, names);
+  };
+  return properties::with_frames(config, std::move(subject), print);
+}
+
+/// A violation ends the replay of its file, because later operations prove nothing.
+void replay_file(const std::string& file, const Arguments& arguments,
+                 const std::optional<properties::Candidate>& given, Tally& tally) {
+  const std::string path = file == "-" ? "/dev/stdin" : file;
+  properties::GoldenReader reader(path,
+                                  {.idle_seconds = arguments.follow ? arguments.idle_seconds : 0});
+  Replayed replayed{file, {}, false};
+  const auto make = [&](const TraceHeader& header) -> std::unique_ptr<Subject> {
+    properties::SubjectOptions own = arguments.subject;
+    own.subject = header.subject;
+    if (own.subject.empty()) own.subject = optimized::subject_of(optimized::Role::standard).name;
+    const properties::Candidate candidate = given ? *given : find_candidate_or_mutant(own);
+    properties::Opened opened = candidate.open(header.config);
+    const bool ours = header.recorded_from == "kvproof";  // our failures carry no results
+    replayed.subject = candidate.name;
+    replayed.audited = ours || arguments.audit;
+    replayed.differs = false;
+    replayed.operations = 0;
+    if (arguments.judge || arguments.follow)
+      replayed.judge = std::make_unique<properties::RecordingJudge>(header);
+    if (arguments.draw && opened.subject != nullptr)
+      opened.subject = drawn(header.config, std::move(opened.subject));
+    if (opened.subject == nullptr || !replayed.audited) return std::move(opened.subject);
+    return audited(header.config, std::move(opened), candidate, arguments.laws_left_out);
+  };
+  std::uint64_t traces = 0;
+  try {
+    const auto watch = [&replayed](const TraceLine& line, const TraceVerdict& verdict) {
+      replayed.watch(line, verdict);
+    };
+    for (; const auto verdict = reader.next(make, watch); ++traces) {
+      add(replayed, *verdict, tally);
+      if (arguments.follow && verdict->ended) return;
+    }
+  } catch (const properties::Violation& violation) {
+    ++tally.failed;
+    std::cout << "VIOLATED " << file << ", by " << replayed.subject << '\n'
+              << "  " << violation.what() << '\n';
+    return;
+  }
+  if (traces == 0) {
+    throw InputError(file, 0, "", "at least one trace, found an empty file");
+  }
+}
+
+/// Prints a verdict per trace; for a failure, as soon as it is met, the operation, the difference,
+/// and both states.
+/// @return 0 if all recorded answers were reproduced and no oracle objected, 1 if not, 3 if no
+/// trace could be replayed, or lines were lost. Throws InputError, properties::UnusableSubject, and
+/// std::invalid_argument for an unknown subject.
+int replay_operations(const Arguments& arguments) {
+  std::optional<properties::Candidate> given;  // found first, so that a wrong name costs no work
+  if (arguments.subject.given()) given = find_candidate_or_mutant(arguments.subject);
+  Tally tally;
+  for (const std::string& file : arguments.files) replay_file(file, arguments, given, tally);
+  std::cout << tally.passed << " passed, " << tally.failed << " failed, " << tally.skipped
+            << " skipped";
+  if (tally.vacuous > 0) std::cout << ", " << tally.vacuous << " with nothing to compare";
+  std::cout << " (" << tally.operations << " operations, " << tally.rejected << " rejected)\n";
+  if (tally.failed > 0) return kViolated;
+  return tally.passed > 0 && tally.lost == 0 ? kHolds : kCannotTell;
+}
+
+// ---- request logs ----
 
 double peak_rss_bytes() {
   rusage usage{};
@@ -60,9 +239,6 @@ Result replay_requests(const Arguments& arguments, const ReopenableSource& sourc
   const SourceInfo info = source.open()->info();
   const ReplayCounts counts = replay_prompts(source, options);
 
-  const auto metric = [](auto value, const char* unit) {
-    return Metric{static_cast<double>(value), unit, {}, {}};
-  };
   Result out;
   out.experiment = "trace_replay";
   out.parameters = {{"source", info.name},
@@ -211,13 +387,8 @@ int run(int argc, char** argv) {
     return kHolds;
   }
   choose_by_hash(arguments.hash, arguments.subject);
-  return replay_operations(arguments.files,
-                           {.subject = arguments.subject,
-                            .laws_left_out = laws_named(arguments.without_laws, "--without-law"),
-                            .audit = arguments.audit,
-                            .draw = arguments.draw,
-                            .judge = arguments.judge || arguments.follow,
-                            .idle_seconds = arguments.follow ? arguments.idle_seconds : 0});
+  arguments.laws_left_out = laws_named(arguments.without_laws, "--without-law");
+  return replay_operations(arguments);
 }
 
 }  // namespace
