@@ -98,17 +98,16 @@ Result result_of(Row& row, const char* configuration) {
                     {"usable_blocks", std::int64_t{kUsableBlocks}}};
   out.metrics.emplace_back("operations_per_second", Metric{at(5), "operations/s", at(1), at(9)});
   out.metrics.emplace_back("ns_per_operation", Metric{1e9 / at(5), "ns", 1e9 / at(9), 1e9 / at(1)});
-  out.metrics.emplace_back(
-      "allocations_per_operation",
-      Metric{static_cast<double>(row.allocations) / operations, "count", {}, {}});
+  out.metrics.emplace_back("allocations_per_operation",
+                           metric(static_cast<double>(row.allocations) / operations, "count"));
   const auto share = [&](const char* name, std::uint64_t n) {
-    out.metrics.emplace_back(name, Metric{static_cast<double>(n) / operations, "ratio", {}, {}});
+    out.metrics.emplace_back(name, metric(static_cast<double>(n) / operations, "ratio"));
   };
   share("grants", row.counts.grants);
   share("hits", row.counts.hits);
   share("evictions", row.counts.evictions);
   share("refusals", row.counts.refusals);
-  out.metrics.emplace_back("operations", Metric{operations, "count", {}, {}});
+  out.metrics.emplace_back("operations", metric(operations, "count"));
   return out;
 }
 

@@ -174,12 +174,11 @@ std::vector<Result> results_of(const ConcurrentCase& c, std::uint32_t num_blocks
       metrics.emplace_back("ratio_to_one_thread",
                            metric_of(ratios(v.ns, samples(v.pool, 1)), "ratio"));
     }
-    metrics.emplace_back("cycles", Metric{static_cast<double>(v.ns.size()), "count", {}, {}});
-    metrics.emplace_back("disturbed_cycles",
-                         Metric{static_cast<double>(v.num_disturbed), "count", {}, {}});
-    metrics.emplace_back("pool_bytes", Metric{static_cast<double>(v.bytes), "bytes", {}, {}});
+    metrics.emplace_back("cycles", count(v.ns.size()));
+    metrics.emplace_back("disturbed_cycles", count(v.num_disturbed));
+    metrics.emplace_back("pool_bytes", metric(v.bytes, "bytes"));
     if (v.threads == 1) {
-      metrics.emplace_back("checksum", Metric{static_cast<double>(v.checksum), "count", {}, {}});
+      metrics.emplace_back("checksum", count(v.checksum));
     }
     results.push_back(std::move(result));
   }

@@ -398,8 +398,8 @@ std::vector<Result> run_decode_step_suite(std::span<const std::string> selected,
     }
     out.push_back(result_of(c, times));
     if (options.smoke) continue;
-    const auto put = [&](const char* metric, const std::optional<double>& counts) {
-      if (counts) out.back().metrics.emplace_back(metric, Metric{*counts, "instructions", {}, {}});
+    const auto put = [&](const char* column, const std::optional<double>& counts) {
+      if (counts) out.back().metrics.emplace_back(column, metric(*counts, "instructions"));
     };
     put("instructions_per_token", counted(c, options, "*LockStep::run_steps*"));
     if (!hash) hash = counted(c, options, "*LockStep::hash_steps*");

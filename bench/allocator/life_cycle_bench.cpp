@@ -309,8 +309,7 @@ std::vector<Result> run_life_cycle_suite(std::span<const std::string> selected,
     }
     if (options.smoke) continue;
     if (const auto count = instructions_per_block(*cases[i], options)) {
-      out.back().metrics.emplace_back("instructions_per_block",
-                                      Metric{*count, "instructions", {}, {}});
+      out.back().metrics.emplace_back("instructions_per_block", metric(*count, "instructions"));
     }
   }
   return out;

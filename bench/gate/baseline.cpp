@@ -170,7 +170,7 @@ std::vector<Result> results_of(const Recorded& recorded) {
                {}};
     for (std::size_t m = 0; m < kNumMeasures; ++m) {
       if (const auto value = recorded.counts[i]->counts[m]) {
-        row.metrics.emplace_back(std::string(kMeasures[m].key), Metric{*value, "count", {}, {}});
+        row.metrics.emplace_back(std::string(kMeasures[m].key), metric(*value, "count"));
       }
     }
     out.push_back(std::move(row));

@@ -29,10 +29,10 @@ Result measure_row(const WorkloadReport& w, const Comparison& c, const Rules& ru
           {{"workload", w.workload},
            {"measure", std::string(measure.words)},
            {"verdict", text_of(c.verdict)}},
-          {{"base", {c.base, "count", {}, {}}},
-           {"head", {c.head, "count", {}, {}}},
-           {"change_percent", {c.change_percent(), "percent", {}, {}}},
-           {"threshold_percent", {rules.threshold_percent[c.measure], "percent", {}, {}}}}};
+          {{"base", metric(c.base, "count")},
+           {"head", metric(c.head, "count")},
+           {"change_percent", metric(c.change_percent(), "percent")},
+           {"threshold_percent", metric(rules.threshold_percent[c.measure], "percent")}}};
 }
 
 Result time_row(const WorkloadReport& w, const Rules& rules) {
@@ -43,10 +43,10 @@ Result time_row(const WorkloadReport& w, const Rules& rules) {
   return {
       "gate_time",
       {{"workload", w.workload}, {"verdict", text_of(w.time->verdict)}},
-      {{"pairs", {static_cast<double>(ratios.size()), "count", {}, {}}},
+      {{"pairs", count(ratios.size())},
        {"change_percent",
         {100 * (w.time->ratio() - 1), "percent", ratios[tenth], ratios[ratios.size() - 1 - tenth]}},
-       {"threshold_percent", {rules.time_percent, "percent", {}, {}}}}};
+       {"threshold_percent", metric(rules.time_percent, "percent")}}};
 }
 
 std::size_t how_many(const GateReport& report, Verdict verdict) {

@@ -179,8 +179,7 @@ Result result_of(const DecodeCase& c, const Times& times) {
   out.metrics.emplace_back("contiguous_fraction_of_read_ceiling",
                            metric_of(ratios(times.read, times.contiguous), "ratio"));
   out.metrics.emplace_back("processor_share", metric_of(times.processor_share, "ratio"));
-  out.metrics.emplace_back("rounds",
-                           Metric{static_cast<double>(times.paged.size()), "count", {}, {}});
+  out.metrics.emplace_back("rounds", count(times.paged.size()));
   return out;
 }
 

@@ -55,7 +55,7 @@ Metrics metrics_of(const MovementProblem& problem, const std::vector<double>& ns
   const auto tokens = static_cast<double>(problem.tokens());
   out.emplace_back("ns_per_token",
                    metric_of(ratios(ns, std::vector<double>(ns.size(), tokens)), "ns"));
-  out.emplace_back("rounds", Metric{static_cast<double>(ns.size()), "count", {}, {}});
+  out.emplace_back("rounds", count(ns.size()));
   if (problem.bytes() == 0) return out;
   const auto bytes = static_cast<double>(problem.bytes());
   const std::vector<double> all(ns.size(), bytes), all_copied(ns.size(), copied);

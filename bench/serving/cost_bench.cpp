@@ -80,9 +80,9 @@ Result measure(std::uint64_t blocks, const BenchOptions& options) {
            {"block_size", std::int64_t{kBlockSize}},
            {"pool_blocks", std::int64_t{kPoolBlocks}}},
           {{"ns_per_block", {ns[ns.size() / 2], "ns", ns.front(), ns.back()}},
-           {"seconds", {ns[ns.size() / 2] * 1e-9 * static_cast<double>(work.blocks), "s", {}, {}}},
-           {"requests", {static_cast<double>(work.requests), "count", {}, {}}},
-           {"hit_tokens", {static_cast<double>(hits), "tokens", {}, {}}}}};
+           {"seconds", metric(ns[ns.size() / 2] * 1e-9 * static_cast<double>(work.blocks), "s")},
+           {"requests", count(work.requests)},
+           {"hit_tokens", metric(hits, "tokens")}}};
 }
 
 }  // namespace

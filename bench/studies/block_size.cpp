@@ -44,10 +44,10 @@ Result measure(const std::string& name, const std::vector<std::uint32_t>& length
   const auto requests = static_cast<double>(lengths.size());
   return {"waste_against_block_size",
           {{"block_size", std::int64_t{block_size}}, {"workload", name}},
-          {{"mean_waste_tokens", {(reserved - live) / requests, "tokens", {}, {}}},
-           {"waste_share", {(reserved - live) / reserved, "ratio", {}, {}}},
-           {"table_entries_per_request", {entries / requests, "blocks", {}, {}}},
-           {"requests", {requests, "count", {}, {}}}}};
+          {{"mean_waste_tokens", metric((reserved - live) / requests, "tokens")},
+           {"waste_share", metric((reserved - live) / reserved, "ratio")},
+           {"table_entries_per_request", metric(entries / requests, "blocks")},
+           {"requests", metric(requests, "count")}}};
 }
 
 }  // namespace

@@ -41,8 +41,8 @@ Result row(const ReopenableSource& source, std::string policy, std::uint32_t blo
               {"capacity_blocks", static_cast<std::int64_t>(counts.capacity_blocks)},
               {"block_size", std::int64_t{block_size}},
               {"requests", static_cast<std::int64_t>(counts.requests)}},
-             {{"hit_rate_tokens", {counts.hit_rate_tokens(), "ratio", {}, {}}},
-              {"hit_rate_blocks", {counts.hit_rate_blocks(), "ratio", {}, {}}}}};
+             {{"hit_rate_tokens", metric(counts.hit_rate_tokens(), "ratio")},
+              {"hit_rate_blocks", metric(counts.hit_rate_blocks(), "ratio")}}};
   return out;
 }
 
@@ -65,8 +65,7 @@ void measure(const ReopenableSource& source, const StudyOptions& options,
       results.push_back(row(source, std::string(policy.name), replay.block_size, counts));
       results.back().metrics.insert(
           results.back().metrics.end(),
-          {{"evictions", {static_cast<double>(counts.evictions), "count", {}, {}}},
-           {"requests_refused", {static_cast<double>(counts.refused), "count", {}, {}}}});
+          {{"evictions", count(counts.evictions)}, {"requests_refused", count(counts.refused)}});
     }
     results.push_back(row(source, "optimum", replay.block_size, future.optimum(blocks)));
   }

@@ -38,8 +38,8 @@ Result measure(const ReopenableSource& source, std::optional<std::uint32_t> capa
            {"capacity_blocks", static_cast<std::int64_t>(counts.capacity_blocks)},
            {"capacity_share", std::move(capacity_share)},
            {"block_size", std::int64_t{options.block_size}}},
-          {{"hit_rate_tokens", {counts.hit_rate_tokens(), "ratio", {}, {}}},
-           {"hit_rate_blocks", {counts.hit_rate_blocks(), "ratio", {}, {}}},
+          {{"hit_rate_tokens", metric(counts.hit_rate_tokens(), "ratio")},
+           {"hit_rate_blocks", metric(counts.hit_rate_blocks(), "ratio")},
            {"evictions", count(counts.evictions)},
            {"requests_refused", count(counts.refused)}}};
 }

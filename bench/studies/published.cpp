@@ -10,7 +10,7 @@
 namespace kvproof::bench {
 namespace {
 
-Metric metric(const Band& band, const std::string& unit) {
+Metric metric_over(const Band& band, const std::string& unit) {
   return {band.value, unit, band.low, band.high};
 }
 
@@ -48,9 +48,9 @@ std::vector<Result> published(const StudyOptions& options) {
                                                 {"source", std::string(claim.source)},
                                                 {"series", row.series},
                                                 {"at", row.at}},
-                                               {{"here", metric(row.here, row.unit)}}});
+                                               {{"here", metric_over(row.here, row.unit)}}});
       if (!row.published) continue;
-      result.metrics.emplace_back("published", metric(*row.published, row.unit));
+      result.metrics.emplace_back("published", metric_over(*row.published, row.unit));
     }
   }
   return out;

@@ -78,7 +78,7 @@ Result retention_row(const Setting& setting, std::string retention, Value share,
            {"block_size", std::int64_t{setting.block()}},
            {"groups", static_cast<std::int64_t>(setting.config.groups.size())},
            {"requests", static_cast<std::int64_t>(counts.requests)}},
-          {{"hit_rate_tokens", {counts.hit_rate_tokens(), "ratio", {}, {}}}}};
+          {{"hit_rate_tokens", metric(counts.hit_rate_tokens(), "ratio")}}};
 }
 
 /// All three ways to keep, in a pool of that many blocks; 0 = nothing is ever lost.

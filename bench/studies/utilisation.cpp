@@ -69,16 +69,16 @@ std::vector<Result> utilisation(const StudyOptions& options) {
     Result& result = results.emplace_back(
         Result{"utilisation",
                {{"storage", std::string(row.name)}, {"requests", std::int64_t{count}}},
-               {{"allocated_bytes", {allocated, "bytes", {}, {}}},
-                {"used_bytes", {used, "bytes", {}, {}}},
-                {"utilisation", {used / allocated, "ratio", {}, {}}}}});
+               {{"allocated_bytes", metric(allocated, "bytes")},
+                {"used_bytes", metric(used, "bytes")},
+                {"utilisation", metric(used / allocated, "ratio")}}});
     if (row.contiguous) {
       const double arena = static_cast<double>(memory->top_tokens()) * bytes_per_token;
-      result.metrics.push_back({"arena_bytes", {arena, "bytes", {}, {}}});
+      result.metrics.push_back({"arena_bytes", metric(arena, "bytes")});
     }
     if (!longest_bytes) longest_bytes = allocated;
     if (row.name == "paged") {
-      result.metrics.push_back({"saving_factor", {*longest_bytes / allocated, "ratio", {}, {}}});
+      result.metrics.push_back({"saving_factor", metric(*longest_bytes / allocated, "ratio")});
     }
   }
   return results;

@@ -68,9 +68,9 @@ Metrics metrics_of(const SearchReport& report) {
                  {"edges", count(report.counts.edges)},
                  {"depth", count(report.depth)},
                  {"closed", count(report.closed ? 1 : 0)},
-                 {"seconds", {report.seconds, "s", {}, {}}},
-                 {"bytes_per_state", {static_cast<double>(report.bytes) / states, "bytes", {}, {}}},
-                 {"collision_probability", {report.collision_probability(), "ratio", {}, {}}},
+                 {"seconds", metric(report.seconds, "s")},
+                 {"bytes_per_state", metric(static_cast<double>(report.bytes) / states, "bytes")},
+                 {"collision_probability", metric(report.collision_probability(), "ratio")},
                  {"hits", count(report.counts.hits)},
                  {"evictions", count(report.counts.evictions)},
                  {"refusals", count(report.counts.refusals)},
@@ -78,7 +78,7 @@ Metrics metrics_of(const SearchReport& report) {
                  {"recycled", count(report.counts.recycled)}};
   if (report.fingerprint_bits == 64) {
     const auto bytes = static_cast<double>(report.disk_bytes);
-    out.emplace_back("disk_bytes_per_state", Metric{bytes / states, "bytes", {}, {}});
+    out.emplace_back("disk_bytes_per_state", metric(bytes / states, "bytes"));
   }
   return out;
 }

@@ -114,7 +114,7 @@ Result result_of(const Progressed& done, const std::string& what, Verdict verdic
               {"reason", verdict == Verdict::cannot_tell ? "some of it was vacuous" : ""}},
              {{"seeds", count(done.next_seed - done.first_seed)},
               {"operations", count(done.operations)},
-              {"seconds", {done.seconds, "s", {}, {}}}}};
+              {"seconds", metric(done.seconds, "s")}}};
   add_depth(out, pairs);
   return out;
 }

@@ -290,7 +290,7 @@ void Rows::add_whole() {
        {"reason", reason_of(report)},
        {"not_exercised", joined(report.not_exercised(), ", ")},
        {"broken", first == nullptr ? "" : joined(first->failure.breaches, " ")}},
-      {{"seconds", {seconds_, "s", {}, {}}},
+      {{"seconds", metric(seconds_, "s")},
        {"operations_per_second",
         {static_cast<double>(report.counts.operations) / seconds_, "1/s", {}, {}}},
        {"runs", count(runs)},

@@ -117,7 +117,7 @@ void add_causes(std::vector<Result>& out, const ExplainReport& report) {
                    {{"met", met}},
                    {{"lookups", count(lookups)},
                     {"tokens", metric(n, "tokens")},
-                    {"share_percent", {std::round(share) / 100, "percent", {}, {}}}}});
+                    {"share_percent", metric(std::round(share) / 100, "percent")}}});
   };
   row("hit", sum(report.lookups, [](const Explained& e) { return e.hit > 0; }),
       report.hit_tokens());

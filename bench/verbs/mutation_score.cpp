@@ -296,12 +296,12 @@ Result result_of(const char* name, const Score& score, const MutationOptions& op
            {"equivalent", count(score.equivalent)},
            {"killed_by_check", count(score.by_check)},
            {"killed", count(score.killed)},
-           {"score", {score.share(score.by_check), "ratio", {}, {}}},
-           {"score_low", {low, "ratio", {}, {}}},
-           {"score_high", {high, "ratio", {}, {}}},
-           {"score_with_unit_tests", {score.share(score.killed), "ratio", {}, {}}},
+           {"score", metric(score.share(score.by_check), "ratio")},
+           {"score_low", metric(low, "ratio")},
+           {"score_high", metric(high, "ratio")},
+           {"score_with_unit_tests", metric(score.share(score.killed), "ratio")},
            {"all", count(all)},
-           {"seconds", {seconds, "s", {}, {}}}}};
+           {"seconds", metric(seconds, "s")}}};
 }
 
 void print_list(const std::vector<Judged>& verdicts, const std::string& heading,

@@ -153,7 +153,7 @@ void print_list(std::ostream& out) {
         {"models",
          {{"model", std::string(preset.name)},
           {"context_tokens", std::int64_t{preset.context_tokens}}},
-         {{"layers", {double(model.num_layers()), "count", {}, {}}},
+         {{"layers", metric(double(model.num_layers()), "count")},
           {"bytes_per_token", metric(model.bytes_per_token(), "bytes")},
           {"bytes_per_token_beyond_windows", metric(model.lasting_bytes_per_token(), "bytes")},
           {"first_token_bytes", metric(model.live_bytes(1), "bytes")}}});

@@ -281,7 +281,7 @@ std::vector<Result> simulate_requests(const Arguments& arguments, const Reopenab
   options.audited = arguments.subject;
   options.engine.tokens = arguments.replay_options(source).tokens;
   std::vector<Result> out = run_simulation(simulation, source, progress);
-  out.front().metrics.emplace_back("peak_rss_bytes", Metric{peak_rss_bytes(), "bytes", {}, {}});
+  out.front().metrics.emplace_back("peak_rss_bytes", metric(peak_rss_bytes(), "bytes"));
   return out;
 }
 

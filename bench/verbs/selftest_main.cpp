@@ -103,7 +103,7 @@ Result result_of(const Seeded& mutant, const MatrixRow& row) {
            {"verdict", std::string(name_of(fate == "survived" ? Verdict::broken : Verdict::holds))},
            {"reason", fate == "expected" ? "" : std::string(mutant.sentence)}},
           {{"operations_to_kill", first(row.laws)},
-           {"seconds_to_kill", {row.laws.killed ? row.laws.seconds : 0, "s", {}, {}}},
+           {"seconds_to_kill", metric(row.laws.killed ? row.laws.seconds : 0, "s")},
            {"trace_operations", count(row.laws.trace_operations)},
            {"model_operations", first(row.model)},
            {"content_operations", first(row.content)}}};
@@ -159,7 +159,7 @@ std::vector<Result> results_of(const std::vector<Seeded>& mutants,
   const Verdict verdict = all.killed == all.total ? Verdict::holds : Verdict::broken;
   out.push_back(result_of("mutants", {{"verdict", std::string(name_of(verdict))}}, all));
   out.back().metrics.emplace_back("not_applicable", count(std::size(properties::kNotApplicable)));
-  out.back().metrics.emplace_back("seconds", Metric{seconds, "s", {}, {}});
+  out.back().metrics.emplace_back("seconds", metric(seconds, "s"));
   return out;
 }
 
@@ -280,7 +280,7 @@ std::vector<Result> liar_results(const std::vector<LiarCell>& cells, double seco
   const bool sound = all.missed() == 0 && 10 * all.excused <= all.cells;
   const Verdict verdict = sound ? Verdict::holds : Verdict::broken;
   out.push_back(row_of("liars", {{"verdict", std::string(name_of(verdict))}}, all));
-  out.back().metrics.emplace_back("seconds", Metric{seconds, "s", {}, {}});
+  out.back().metrics.emplace_back("seconds", metric(seconds, "s"));
   return out;
 }
 

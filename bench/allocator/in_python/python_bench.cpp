@@ -64,7 +64,7 @@ Result result(const char* operation, const char* hash, double parts, const Pairs
           {{"ratio", spread(ratios, "ratio")},
            {"ns", spread(ours, "ns")},
            {"textbook_ns", spread(textbook, "ns")},
-           {"checksum", {static_cast<double>(checksum & 0xffffffffU), "count", {}, {}}}}};
+           {"checksum", count(checksum & 0xffffffffU)}}};
 }
 
 void agree(const TextbookAnswer& answer, const char* name, std::uint64_t ours) {
