@@ -76,8 +76,6 @@ KEPT_STATE = {
     "properties/allocators/allocation_failure_test.cpp": "malloc is replaced for the whole process",
     "properties/sources/exhaustive/arena.cpp": "operator new has no argument for its arena",
     "optimized/concurrent/checks/race_point.h": "the tested pool is a template without arguments",
-    "optimized/concurrent/checks/sanitized_unlocked.cpp": "the locks are made inside of the pool",
-    "optimized/concurrent/checks/scheduled_pool.h": "the locks are made inside of the pool",
     "properties/engines/kit/broken_plugin.cpp": "the library that it breaks has no place for it",
     "reference/support/interrupt.cpp": "a signal handler reads it",
     "properties/sources/fuzz/fuzz_target.h": "libFuzzer calls a function without context",

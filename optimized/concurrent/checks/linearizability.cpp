@@ -8,6 +8,7 @@
 #include <string_view>
 #include <type_traits>
 #include <unordered_set>
+#include <utility>
 
 #include "reference/support/say.h"
 
@@ -31,15 +32,16 @@ struct NodeHash {
 
 class Search {
  public:
-  Search(const History& history, bool remembers) : history_(history), remembers_(remembers) {}
+  Search(const History& history, bool remembers) : history_(history), remembers_(remembers) {
+    verdict_.stuck = history.initial;
+  }
 
   /// Whether the rest of the history can follow in some order.
   bool explains_from(const Node& node) {
     if (remembers_ && !visited_.insert(node).second) return false;
-    ++verdict_.num_visited;
     keep_longest(node);
     bool done = true;
-    for (std::uint32_t thread = 0; thread < kMostHistoryThreads; ++thread) {
+    for (std::uint32_t thread = 0; thread < history_.threads.size(); ++thread) {
       const auto& events = history_.threads[thread];
       if (node.num_done[thread] == events.size()) continue;
       done = false;
@@ -65,7 +67,7 @@ class Search {
  private:
   /// Whether a call that is not done yet returned before this one began.
   bool must_wait(const Node& node, std::uint32_t thread, const Event& event) const {
-    for (std::uint32_t other = 0; other < kMostHistoryThreads; ++other) {
+    for (std::uint32_t other = 0; other < history_.threads.size(); ++other) {
       const auto& events = history_.threads[other];
       if (other == thread || node.num_done[other] == events.size()) continue;
       if (events[node.num_done[other]].returned < event.invoked) return true;
@@ -77,7 +79,7 @@ class Search {
     const auto length = [](const auto& done) {
       return std::accumulate(done.begin(), done.end(), std::uint32_t{0});
     };
-    if (verdict_.num_visited > 1 && length(node.num_done) <= length(verdict_.num_done)) return;
+    if (length(node.num_done) <= length(verdict_.num_done)) return;
     verdict_.num_done = node.num_done;
     verdict_.stuck = node.state;
   }
@@ -99,26 +101,22 @@ Verdict linearize(const History& history, bool remembers) {
 }
 
 std::string draw(const History& history, const Verdict& verdict) {
-  struct Line {
-    std::uint32_t invoked;
-    std::string text;
-  };
-  std::vector<Line> lines;
-  for (std::size_t thread = 0; thread < kMostHistoryThreads; ++thread) {
+  std::vector<std::pair<std::uint32_t, std::string>> lines;  // by the time they began
+  for (std::size_t thread = 0; thread < history.threads.size(); ++thread) {
     const auto& events = history.threads[thread];
     for (std::size_t i = 0; i < events.size(); ++i) {
       const Event& event = events[i];
       if (i == 0 || events[i - 1].invoked != event.invoked) {
-        lines.push_back({event.invoked,
-                         say("  thread ", thread, " [", event.invoked, ", ", event.returned, "]")});
+        lines.emplace_back(event.invoked, say("  thread ", thread, " [", event.invoked, ", ",
+                                              event.returned, "]"));
       }
       if (event.step.kind == StepKind::look) continue;
-      lines.back().text += say(i < verdict.num_done[thread] ? "  " : "  ? ", to_string(event.step));
+      lines.back().second += (i < verdict.num_done[thread] ? "  " : "  ? ") + to_string(event.step);
     }
   }
-  std::ranges::sort(lines, {}, &Line::invoked);
+  std::ranges::sort(lines);
   std::string text = "calls by the time they began; ? is not in the longest order that was found\n";
-  for (const Line& line : lines) text += line.text + "\n";
+  for (const auto& [invoked, line] : lines) text += line + "\n";
   text += say("  that order ends with ", to_string(verdict.stuck), "\n");
   if (history.found) text += say("  the pool was found with ", to_string(*history.found), "\n");
   return text;

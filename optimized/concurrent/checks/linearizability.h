@@ -34,13 +34,12 @@ struct Event {
 struct History {
   FreeOrder order = FreeOrder::append;
   PoolState initial;
-  std::optional<PoolState> found;  // at rest, after all calls
-  std::array<std::vector<Event>, kMostHistoryThreads> threads;
+  std::optional<PoolState> found;           // at rest, after all calls
+  std::vector<std::vector<Event>> threads;  // at most kMostHistoryThreads
 };
 
 struct Verdict {
   bool linearizable = false;
-  std::uint64_t num_visited = 0;  // pairs
   // Where the longest order ended: the steps done, and the state that no step can follow.
   std::array<std::uint8_t, kMostHistoryThreads> num_done{};
   PoolState stuck;

@@ -166,26 +166,15 @@ std::string to_string(const PoolState& state) {
 }
 
 std::string to_string(const Step& step) {
-  const std::string block = say(" ", +step.blocks[0]);
-  const std::string answer = step.answer ? " = yes" : " = no";
-  switch (step.kind) {
-    case StepKind::take: {
-      std::string text = say("take ", +step.num, step.answer ? " =" : " = refused");
-      for (std::size_t i = 0; step.answer && i < step.num; ++i) text += say(" ", +step.blocks[i]);
-      return text;
-    }
-    case StepKind::touch: return "touch" + block;
-    case StepKind::release: return "release" + block;
-    case StepKind::look: return "look" + block;
-    case StepKind::write: return say("write", block, " := ", letter(step.key));
-    case StepKind::publish: return say("publish", block, " as ", letter(step.key), answer);
-    case StepKind::acquire:
-      return say("acquire ", letter(step.key), " =", step.blocks[0] == 0 ? " nothing" : block);
-    case StepKind::read: return say("read", block, " = ", letter(step.key));
-    case StepKind::forget: return "forget" + block;
-    case StepKind::reset: return "reset" + answer;
+  constexpr const char* kNames[] = {"take",    "touch",   "release", "look",   "write",
+                                    "publish", "acquire", "read",    "forget", "reset"};
+  std::string text = kNames[static_cast<std::size_t>(step.kind)];
+  if (step.key != 0) text += say(" ", letter(step.key));
+  if (!step.answer) text += step.kind == StepKind::take ? say(" of ", +step.num, ": no") : ": no";
+  for (const std::uint8_t block : step.blocks) {
+    if (block != 0) text += say(" ", +block);
   }
-  return "";
+  return step.kind == StepKind::acquire && step.blocks[0] == 0 ? text + " nothing" : text;
 }
 
 }  // namespace kvproof::properties::concurrency

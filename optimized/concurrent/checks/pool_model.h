@@ -23,6 +23,7 @@
 namespace kvproof::properties::concurrency {
 
 inline constexpr std::uint32_t kMostModelBlocks = 8;  // with the null block
+inline constexpr std::uint8_t kMostModelKeys = 3;
 
 /// A thread is noted in a state as its number + 1; 0 means no thread, or no block.
 struct PoolState {
@@ -70,7 +71,7 @@ struct Step {
   PoolState::PerBlock blocks{};  // [0, num); acquire: {0} = not found
 };
 
-/// "take 2 = 3 4", "acquire b = nothing".
+/// "take 3 4", "take of 2: no", "acquire b nothing".
 [[nodiscard]] std::string to_string(const Step& step);
 
 /// Performs a step. @param behind decides for a release that has a choice: whether a new section

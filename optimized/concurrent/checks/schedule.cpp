@@ -14,85 +14,74 @@
 
 namespace kvproof::properties::concurrency {
 
-/// The stack of a fiber. The sanitizers have to be told about every change of stacks.
-struct FiberStack {
-  ucontext_t context;
-  const void* bottom = nullptr;
-  std::size_t bytes = 0;
-  void* sanitizer = nullptr;
-
-  void go_on_with(FiberStack& other) {
-#if KVPROOF_UNDER_ASAN
-    __sanitizer_start_switch_fiber(&sanitizer, other.bottom, other.bytes);
-#elif KVPROOF_UNDER_TSAN
-    sanitizer = __tsan_get_current_fiber();
-    __tsan_switch_to_fiber(other.sanitizer, 0);
-#endif
-    swapcontext(&context, &other.context);
-    arrived(nullptr);
-  }
-
-  /// The first call on a resumed stack. @param from the stack that the switch came from
-  void arrived([[maybe_unused]] FiberStack* from) {
-#if KVPROOF_UNDER_ASAN
-    const void* bottom_before = nullptr;
-    std::size_t bytes_before = 0;
-    __sanitizer_finish_switch_fiber(sanitizer, &bottom_before, &bytes_before);
-    if (from != nullptr) {
-      from->bottom = bottom_before;
-      from->bytes = bytes_before;
-    }
-#endif
-  }
-};
-
 struct Schedule::Fibers {
   static constexpr std::size_t kStackBytes = 256 * 1024;
   static constexpr std::uint32_t kMostWaits = 10'000;  // so many in a row: no fiber can go on
 
+  /// A stack, or that of the thread itself. The sanitizers have to be told about every change.
   struct Fiber {
-    std::unique_ptr<std::byte[]> memory = std::make_unique_for_overwrite<std::byte[]>(kStackBytes);
-    FiberStack stack;
+    std::unique_ptr<std::byte[]> memory;
+    ucontext_t context;
+    const void* bottom = nullptr;
+    std::size_t bytes = kStackBytes;
+    void* sanitizer = nullptr;
     bool done = false;
-  };
 
-  /// Makes a fiber begin at its entry when it is next gone on with. A function of its own, since
-  /// what lives across getcontext(), which may return twice, counts as lost.
-  [[gnu::noinline]] static void rewind(Fiber& fiber) {
-    FiberStack& stack = fiber.stack;
-    getcontext(&stack.context);
-    stack.bottom = fiber.memory.get();
-    stack.bytes = kStackBytes;
-    stack.context.uc_stack.ss_sp = fiber.memory.get();
-    stack.context.uc_stack.ss_size = stack.bytes;
-    stack.context.uc_link = nullptr;
-    if (KVPROOF_UNDER_ASAN != 0) stack.sanitizer = nullptr;  // the stack was not left yet
-    fiber.done = false;
-    makecontext(&stack.context, enter, 0);
-  }
+    void go_on_with(Fiber& other) {
+#if KVPROOF_UNDER_ASAN
+      __sanitizer_start_switch_fiber(&sanitizer, other.bottom, other.bytes);
+#elif KVPROOF_UNDER_TSAN
+      sanitizer = __tsan_get_current_fiber();
+      __tsan_switch_to_fiber(other.sanitizer, 0);
+#endif
+      swapcontext(&context, &other.context);
+      arrived(nullptr);
+    }
+
+    /// The first call on a resumed stack. @param from the stack that the switch came from
+    void arrived([[maybe_unused]] Fiber* from) {
+#if KVPROOF_UNDER_ASAN
+      const void* bottom_before = nullptr;
+      std::size_t bytes_before = 0;
+      __sanitizer_finish_switch_fiber(sanitizer, &bottom_before, &bytes_before);
+      if (from == nullptr) return;
+      from->bottom = bottom_before;
+      from->bytes = bytes_before;
+#endif
+    }
+
+    /// Begins at the entry when it is next gone on with. A function of its own, since what lives
+    /// across getcontext(), which may return twice, counts as lost.
+    [[gnu::noinline]] void rewind() {
+      getcontext(&context);
+      bottom = context.uc_stack.ss_sp = memory.get();
+      context.uc_stack.ss_size = kStackBytes;
+      context.uc_link = nullptr;
+      if (KVPROOF_UNDER_ASAN != 0) sanitizer = nullptr;  // the stack was not left yet
+      done = false;
+      makecontext(&context, enter, 0);
+    }
+  };
 
   /// The entry of a fiber; makecontext cannot pass pointers.
   static void enter() {
     Fibers& self = *static_cast<Fibers*>(RacePoint::context);
     const std::uint32_t me = self.now;
-    self.all[me].stack.arrived(self.main.bottom == nullptr ? &self.main : nullptr);
+    self.all[me].arrived(self.main.bottom == nullptr ? &self.main : nullptr);
     (*self.body)(me);
     self.all[me].done = true;
     self.num_waits = 0;
     if (--self.num_running > 0) self.now = self.pick(true);
-    self.all[me].stack.go_on_with(self.num_running > 0 ? self.all[self.now].stack : self.main);
+    self.all[me].go_on_with(self.num_running > 0 ? self.all[self.now] : self.main);
   }
 
   static void passed(void* context, bool waits) {
     Fibers& self = *static_cast<Fibers*>(context);
-    if (!waits) {
-      self.num_waits = 0;
-    } else if (++self.num_waits > kMostWaits) {
-      self.all[self.now].stack.go_on_with(self.main);  // never returns
-    }
     const std::uint32_t before = self.now;
+    self.num_waits = waits ? self.num_waits + 1 : 0;
+    if (self.num_waits > kMostWaits) self.all[before].go_on_with(self.main);  // never returns
     self.now = self.pick(waits);
-    if (self.now != before) self.all[before].stack.go_on_with(self.all[self.now].stack);
+    if (self.now != before) self.all[before].go_on_with(self.all[self.now]);
   }
 
   /// The fiber that `choose` takes among those that are not done, counted from `now` on.
@@ -112,7 +101,7 @@ struct Schedule::Fibers {
   }
 
   std::vector<Fiber> all;
-  FiberStack main;
+  Fiber main;
   std::uint32_t num = 0;
   std::uint32_t num_running = 0;
   std::uint32_t now = 0;
@@ -123,22 +112,24 @@ struct Schedule::Fibers {
 
 Schedule::Schedule(std::uint32_t most_fibers) : fibers_(std::make_unique<Fibers>()) {
   fibers_->all.resize(most_fibers);
+  for (auto& fiber : fibers_->all) {
+    fiber.memory = std::make_unique_for_overwrite<std::byte[]>(Fibers::kStackBytes);
 #if KVPROOF_UNDER_TSAN
-  fibers_->main.sanitizer = __tsan_get_current_fiber();
-  for (auto& fiber : fibers_->all) fiber.stack.sanitizer = __tsan_create_fiber(0);
+    fiber.sanitizer = __tsan_create_fiber(0);
 #endif
+  }
 }
 
 Schedule::~Schedule() {
 #if KVPROOF_UNDER_TSAN
-  for (auto& fiber : fibers_->all) __tsan_destroy_fiber(fiber.stack.sanitizer);
+  for (auto& fiber : fibers_->all) __tsan_destroy_fiber(fiber.sanitizer);
 #endif
 }
 
 bool Schedule::run(std::uint32_t num, const std::function<void(std::uint32_t)>& body,
                    const Choose& choose) {
   Fibers& self = *fibers_;
-  for (std::uint32_t i = 0; i < num; ++i) Fibers::rewind(self.all[i]);
+  for (std::uint32_t i = 0; i < num; ++i) self.all[i].rewind();
   self.num = self.num_running = num;
   self.num_waits = 0;
   self.body = &body;
@@ -146,27 +137,11 @@ bool Schedule::run(std::uint32_t num, const std::function<void(std::uint32_t)>& 
   self.now = num == 1 ? 0 : choose(num, true);
   RacePoint::context = &self;
   RacePoint::passed = Fibers::passed;
-  self.main.go_on_with(self.all[self.now].stack);
+  RacePoint::on_fibers = true;
+  self.main.go_on_with(self.all[self.now]);
+  RacePoint::on_fibers = false;
   RacePoint::passed = nullptr;
   return self.num_running == 0;
-}
-
-std::uint32_t EveryWay::choose(std::uint32_t options, bool forced) {
-  if (at_ == path_.size()) {
-    path_.push_back({0, forced || num_preemptions_ < most_preemptions_ ? options : 1});
-  }
-  const Decision& decision = path_[at_++];
-  if (!forced && decision.taken > 0) ++num_preemptions_;
-  return decision.taken;
-}
-
-bool EveryWay::next() {
-  at_ = 0;
-  num_preemptions_ = 0;
-  while (!path_.empty() && path_.back().taken + 1 == path_.back().options) path_.pop_back();
-  if (path_.empty()) return false;
-  ++path_.back().taken;
-  return true;
 }
 
 }  // namespace kvproof::properties::concurrency

@@ -43,10 +43,23 @@ class EveryWay {
  public:
   explicit EveryWay(std::uint32_t most_preemptions) : most_preemptions_(most_preemptions) {}
 
-  [[nodiscard]] std::uint32_t choose(std::uint32_t options, bool forced);
+  [[nodiscard]] std::uint32_t choose(std::uint32_t options, bool forced) {
+    if (at_ == path_.size()) {
+      path_.push_back({0, forced || num_preemptions_ < most_preemptions_ ? options : 1});
+    }
+    const Decision& decision = path_[at_++];
+    if (!forced && decision.taken > 0) ++num_preemptions_;
+    return decision.taken;
+  }
 
   /// Goes on to the next sequence. @return false if that was the last one
-  [[nodiscard]] bool next();
+  [[nodiscard]] bool next() {
+    at_ = num_preemptions_ = 0;
+    while (!path_.empty() && path_.back().taken + 1 == path_.back().options) path_.pop_back();
+    if (path_.empty()) return false;
+    ++path_.back().taken;
+    return true;
+  }
 
  private:
   struct Decision {
@@ -56,7 +69,7 @@ class EveryWay {
 
   std::uint32_t most_preemptions_;
   std::uint32_t num_preemptions_ = 0;
-  std::size_t at_ = 0;
+  std::uint32_t at_ = 0;
   std::vector<Decision> path_;
 };
 

@@ -1,95 +1,122 @@
 // SPDX-License-Identifier: Apache-2.0
 // The calls of a concurrent pool behind one interface, so that whole pools and broken ones share
-// the code of the histories.
+// the code of the runs; and its views at rest.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <type_traits>
+#include <vector>
 
-#include "optimized/concurrent/checks/pool_model.h"
 #include "optimized/concurrent/checks/race_point.h"
+#include "optimized/concurrent/checks/sanitizer.h"
 #include "optimized/pool/block_record.h"
 #include "optimized/pool/hashing.h"
+#include "reference/config.h"
 
 namespace kvproof::properties::concurrency {
 
-/// Model keys are 1 and up.
-[[nodiscard]] inline optimized::Key128 pool_key(std::uint64_t key) {
+using Key = optimized::Key128;
+
+/// Keys of runs are 1 and up.
+[[nodiscard]] inline Key pool_key(std::uint64_t key) {
   return {{key * 0x9e3779b97f4a7c15U, key * 0xd6e8feb86659fd93U}};
 }
 
-inline constexpr std::uint8_t kMostModelKeys = 3;
+/// What a block contains: the key for which it was written. ThreadSanitizer must see what the pool
+/// fails to order; elsewhere a broken pool may not tear it.
+using Cell = std::conditional_t<kUnderThreadSanitizer, std::uint32_t, std::atomic<std::uint32_t>>;
+
+/// Blocks to release. Other threads may come in before each is read, hence also inside of a
+/// section.
+struct InterruptedBlocks {
+  struct Iterator {
+    const BlockId* at;
+
+    BlockId operator*() const {
+      RacePoint::here();
+      return *at;
+    }
+    Iterator& operator++() {
+      ++at;
+      return *this;
+    }
+    bool operator==(const Iterator&) const = default;
+  };
+
+  std::span<const BlockId> blocks;
+
+  [[nodiscard]] Iterator begin() const { return {blocks.data()}; }
+  [[nodiscard]] Iterator end() const { return {blocks.data() + blocks.size()}; }
+};
 
 class TestedPool {
  public:
-  using Key = optimized::Key128;
-  using Cell = std::atomic<std::uint8_t>;
-
   virtual ~TestedPool() = default;
   [[nodiscard]] virtual bool take(std::span<BlockId> out) = 0;
   virtual void touch(std::span<const BlockId> blocks) = 0;
   virtual void release(std::span<const BlockId> blocks) = 0;
   /// Writes the content of a block, then publishes it. @return whether the block had no key before
-  virtual bool fill(BlockId block, std::uint8_t key, Cell& cell) = 0;
+  virtual bool fill(BlockId block, std::uint32_t key, Cell& cell) = 0;
   [[nodiscard]] virtual std::size_t acquire(std::span<const Key> keys, std::span<BlockId> out) = 0;
   virtual void forget(BlockId block) = 0;
   virtual bool reset() = 0;
-  /// The state of the pool at rest, without the cells. Throws what its audit throws.
-  [[nodiscard]] virtual PoolState found() const = 0;
+
+  // At rest.
+
+  /// The free blocks in their order. Throws what the pool's audit throws.
+  [[nodiscard]] virtual std::vector<BlockId> queue() const = 0;
+  [[nodiscard]] virtual std::uint32_t references(BlockId block) const = 0;
+  /// The blocks with this key, the oldest first.
+  [[nodiscard]] virtual std::vector<BlockId> copies(std::uint32_t key) const = 0;
 };
 
 template <class Pool>
-class Tested final : public TestedPool {
+class Tested : public TestedPool, protected Pool {
  public:
-  Tested(std::uint32_t num_blocks, FreeOrder order) : pool_(num_blocks, order) {}
+  Tested(std::uint32_t num_blocks, FreeOrder order) : Pool(num_blocks, order) {}
 
-  bool take(std::span<BlockId> out) override { return pool_.take(out); }
-  void touch(std::span<const BlockId> blocks) override { pool_.touch(blocks); }
+  bool take(std::span<BlockId> out) override { return Pool::take(out); }
+  void touch(std::span<const BlockId> blocks) override { Pool::touch(blocks); }
   void release(std::span<const BlockId> blocks) override {
-    pool_.release(InterruptedBlocks(blocks));
+    Pool::release(InterruptedBlocks{blocks});
   }
-  bool fill(BlockId block, std::uint8_t key, Cell& cell) override {
-    if constexpr (requires { pool_.fill(block, pool_key(key), cell, key); }) {
-      return pool_.fill(block, pool_key(key), cell, key);
-    } else {
-      cell.store(key);
-      return pool_.publish(block, pool_key(key));
-    }
+  bool fill(BlockId block, std::uint32_t key, Cell& cell) override {
+    cell = key;
+    return Pool::publish(block, pool_key(key));
   }
   std::size_t acquire(std::span<const Key> keys, std::span<BlockId> out) override {
-    return pool_.acquire(keys, out);
+    return Pool::acquire(keys, out);
   }
-  void forget(BlockId block) override { pool_.forget(block); }
-  bool reset() override { return pool_.reset(); }
+  void forget(BlockId block) override { Pool::forget(block); }
+  bool reset() override { return Pool::reset(); }
 
-  [[nodiscard]] PoolState found() const override {
-    pool_.audit();
-    PoolState state;
-    for (BlockId at = pool_.queue().head(); at != pool_.queue().sentinel();) {
-      state.queue[state.num_free++] = static_cast<std::uint8_t>(at);
-      at = pool_.record(at).next;
+  [[nodiscard]] std::vector<BlockId> queue() const override {
+    Pool::audit();
+    std::vector<BlockId> blocks;
+    const auto& queue = Pool::queue();
+    for (BlockId at = queue.head(); at != queue.sentinel(); at = Pool::record(at).next) {
+      blocks.push_back(at);
     }
-    for (BlockId block = 1; block < pool_.num_blocks(); ++block) {
-      state.references[block] = static_cast<std::uint8_t>(pool_.ref_cnt(block));
-    }
-    for (std::uint8_t key = 1; key <= kMostModelKeys; ++key) {
-      std::uint8_t rank = 0;
-      for (BlockId block = pool_.index().find(pool_key(key)); block != optimized::kNoBlock;
-           block = pool_.index().next_copy(block)) {
-        state.key[block] = key;
-        state.rank[block] = rank++;
-      }
-    }
-    return state;
+    return blocks;
   }
-
- private:
-  Pool pool_;
+  [[nodiscard]] std::uint32_t references(BlockId block) const override {
+    return Pool::ref_cnt(block);
+  }
+  [[nodiscard]] std::vector<BlockId> copies(std::uint32_t key) const override {
+    std::vector<BlockId> blocks;
+    const auto& index = Pool::index();
+    for (BlockId at = index.find(pool_key(key)); at != optimized::kNoBlock;
+         at = index.next_copy(at)) {
+      blocks.push_back(at);
+    }
+    return blocks;
+  }
 };
 
-/// The pool that a history uses.
+/// Makes the pool of a run.
 using MakePool = std::unique_ptr<TestedPool> (*)(std::uint32_t num_blocks, FreeOrder order);
 
 template <class Pool>

@@ -10,7 +10,6 @@
 #include <set>
 
 #include "optimized/concurrent/checks/broken_pools.h"
-#include "optimized/concurrent/checks/scheduled_pool.h"
 #include "properties/selftest/patches.h"
 #include "properties/sources/fuzz/history_input.h"
 #include "properties/sources/fuzz/manager_input.h"
@@ -188,36 +187,32 @@ TEST(Corpus, ManagerInputsPerformAtLeast16OperationsOnAverage) {
   }
 }
 
-using Key = optimized::Key128;
-using WholePool = optimized::ScheduledPool<Key, Interrupted<optimized::AtomicHolders>>;
-
-/// @return what random bytes found wrong with a pool, up to the first
-template <class Pool>
-HistoryReport hunt() {
-  HistoryFibers fibers(make_pool<Pool>);
-  for (std::uint64_t seed = 0; seed < kInputs && fibers.report.complaint.empty(); ++seed) {
-    run_history_input(fibers, make_pool<Pool>, random_bytes(seed));
+/// Random bytes until something is wrong.
+void hunt(Runner& runner) {
+  for (std::uint64_t seed = 0; seed < kInputs && runner.whole(); ++seed) {
+    run_history_input(runner, random_bytes(seed));
   }
-  return fibers.report;
 }
 
 TEST(HistoryInput, InterruptsThreadsAndASoundPoolHolds) {
-  const HistoryReport report = hunt<WholePool>();
-  EXPECT_EQ(report.complaint, "");
-  EXPECT_EQ(report.num_histories, kInputs);
-  EXPECT_GT(report.num_overlapping, kInputs / 2);
+  Runner runner(tested_pool("sound"));
+  hunt(runner);
+  EXPECT_EQ(runner.complaint, "");
+  EXPECT_EQ(runner.num_runs, kInputs);
+  EXPECT_GT(runner.num_overlapping, kInputs / 2);
 }
 
 TEST(HistoryInput, APoolThatPublishesBeforeItWritesIsNoticed) {
-  const HistoryReport report = hunt<PublishesBeforeWriting<WholePool, Key>>();
-  EXPECT_NE(report.complaint, "");
-  EXPECT_LT(report.num_histories, 1000U) << "almost everything hides it";
+  Runner runner(tested_pool("B137 published before written"));
+  hunt(runner);
+  EXPECT_NE(runner.complaint, "");
+  EXPECT_LT(runner.num_runs, 1000U) << "almost everything hides it";
 }
 
 TEST(HistoryInput, WithoutBytesNobodyIsInterrupted) {
-  HistoryFibers fibers(make_pool<WholePool>);
-  run_history_input(fibers, make_pool<WholePool>, Bytes{1, 2, 3, 4});
-  EXPECT_EQ(fibers.report.num_overlapping, 0U);
+  Runner runner(tested_pool("sound"));
+  run_history_input(runner, Bytes{1, 2, 3, 4});
+  EXPECT_EQ(runner.num_overlapping, 0U);
 }
 
 }  // namespace

@@ -3,15 +3,13 @@
 
 namespace kvproof::properties::concurrency {
 
-void run_history_input(HistoryFibers& fibers, MakePool make_pool,
-                       std::span<const std::uint8_t> bytes) {
+void run_history_input(Runner& runner, std::span<const std::uint8_t> bytes) {
   const auto byte = [&](std::size_t i) -> std::uint32_t { return i < bytes.size() ? bytes[i] : 0; };
-  const HistoryPlan plan{.make_pool = make_pool,
-                         .seed = byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24,
-                         .num_threads = 2 + byte(4) % 2};
+  const Plan plan{.seed = byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24,
+                  .num_threads = 2 + byte(4) % 2};
   std::size_t at = 5;
   std::uint32_t stays = byte(at) >> 2;
-  fibers.run(plan, [&](std::uint32_t options, bool forced) -> std::uint32_t {
+  runner.on_fibers(plan, [&](std::uint32_t options, bool forced) -> std::uint32_t {
     if (at >= bytes.size()) return 0;
     if (!forced && stays-- > 0) return 0;
     const std::uint32_t whom = bytes[at] & 3;

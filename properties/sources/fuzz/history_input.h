@@ -10,12 +10,11 @@
 #include <cstdint>
 #include <span>
 
-#include "optimized/concurrent/checks/history_fibers.h"
+#include "optimized/concurrent/checks/run.h"
 
 namespace kvproof::properties::concurrency {
 
-/// Runs the input and adds the findings to `fibers.report`.
-void run_history_input(HistoryFibers& fibers, MakePool make_pool,
-                       std::span<const std::uint8_t> bytes);
+/// Runs the input and adds what comes of it to the runner.
+void run_history_input(Runner& runner, std::span<const std::uint8_t> bytes);
 
 }  // namespace kvproof::properties::concurrency
