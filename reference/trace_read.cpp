@@ -312,7 +312,10 @@ TraceLine parse_trace_line(std::string_view line) {
 }
 
 TraceLine parse_answer(const Operation& operation, std::string_view line) {
-  const json parsed = parse_object(line);
+  return answer_of(operation, parse_object(line));
+}
+
+TraceLine answer_of(const Operation& operation, const json& parsed) {
   TraceLine out;
   out.operation = operation;
   if (flag(parsed, "unsupported")) {

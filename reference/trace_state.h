@@ -17,6 +17,9 @@ void to_json(Json& out, Id<Kind> id) {
   out = std::uint32_t{id};
 }
 
+/// Reads what parse_answer reads, parsed already. @throws TextError
+[[nodiscard]] TraceLine answer_of(const Operation& operation, const nlohmann::json& parsed);
+
 /// @throws TextError
 [[nodiscard]] RecordedState read_state(const nlohmann::json& state);
 

@@ -6,7 +6,6 @@ seeded into copies of them is detected."""
 import glob
 import json
 import os
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -186,10 +185,10 @@ def listen(row, options, checker):
     command = (f"'{results.program('check')}' --serve={row.origin}" if row.source == "own" else
                place.subject(HERE).partition("=")[2])
     with tempfile.TemporaryDirectory(dir=checker.work) as folder:
-        recorder = shlex.join([sys.executable, "-B", os.path.join(EVENTS, "record.py"), folder,
-                               command])
-        place.subject = lambda _: f"--subject-command={recorder}"
+        os.environ["KVPROOF_RECORDINGS"] = folder
+        place.subject = lambda _: f"--subject-command={command}"
         ended, _ = checker.run(place, "events")
+        del os.environ["KVPROOF_RECORDINGS"]
         if ended.exit_code not in VERDICTS:
             return without(2, ended.last_line())
         path = os.path.join(checker.work, "judged")

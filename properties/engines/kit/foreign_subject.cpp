@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/engines/kit/foreign_subject.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <utility>
 
+#include "properties/engines/kit/engine_book.h"
 #include "properties/engines/kit/foreign_state.h"
 #include "reference/operations.h"
 #include "reference/recordings/newer_policies.h"
@@ -42,16 +46,25 @@ class ForeignSubject final : public Subject {
         promises_(promises),
         book_(config, promises.traits),
         state_(config),
-        trouble_(std::move(trouble)) {}
+        trouble_(std::move(trouble)) {
+    if (child_->engine) {
+      engine_.emplace(config, promises_, book_,
+                      [this](const std::string& line) { return ask(line); });
+    }
+  }
+
+  /// Has the engine made. @throws Violation
+  void build() {
+    reading([&] {
+      const auto state = engine_->build();
+      if (!state) throw TextError("state", "the state of a new engine, found none");
+      state_.read(*state, promises_, book_);
+    });
+  }
 
   /// Finds out which parts the subject shows. A failure is reported at the first operation.
   Parts probe() {
-    try {
-      static_cast<void>(perform(op::Arrive{.req = "kvproof-probe", .tokens = {}, .extra = {}}));
-      static_cast<void>(perform(op::Finish{"kvproof-probe"}));
-    } catch (const Violation& violation) {
-      trouble_ = violation;
-    }
+    if (!engine_) probe_by_a_request();
     const Parts ids = promises_.block_ids ? Parts{kIds} : Parts{0};
     const Parts events = promises_.events || lists_events_ ? Parts{kEvents} : Parts{0};
     const Parts without_ids = kUsage | kEvents | kHost | kContents;
@@ -74,11 +87,37 @@ class ForeignSubject final : public Subject {
   void observe(Snapshot& snapshot) const override { snapshot = state_.snapshot(); }
 
  private:
-  Outcome perform(const Operation& operation) {
-    const std::string line = to_json(operation);
-    const std::string answer(program_.ask(*child_, line, program_.limits().answer_seconds));
+  void probe_by_a_request() {
     try {
-      TraceLine read = parse_answer(operation, answer);
+      static_cast<void>(perform(op::Arrive{.req = "kvproof-probe", .tokens = {}, .extra = {}}));
+      static_cast<void>(perform(op::Finish{"kvproof-probe"}));
+    } catch (const Violation& violation) {
+      trouble_ = violation;
+    }
+  }
+
+  std::string_view ask(const std::string& line) {
+    asked_ = line;
+    answer_ = program_.ask(*child_, line, program_.limits().answer_seconds);
+    return answer_;
+  }
+
+  /// Reads answers. @throws Violation for what cannot be read
+  template <class Read>
+  auto reading(const Read& read) -> decltype(read()) {
+    try {
+      return read();
+    } catch (const TextError& error) {
+      child_->process.reset();
+      throw Violation("nonsense", say("to ", printable(asked_, kShownBytes), " it answered ",
+                                      printable(answer_, kShownBytes), ": ", error.what()));
+    }
+  }
+
+  Outcome perform(const Operation& operation) {
+    return reading([&]() -> Outcome {
+      TraceLine read =
+          engine_ ? engine_->perform(operation) : parse_answer(operation, ask(to_json(operation)));
       if (!read.unsupported.empty()) return {Declined{read.unsupported}, {}};
       if (!read.state) throw TextError("state", "the state after the operation, found none");
       if (!read.result && wants_answer(operation)) {
@@ -91,12 +130,9 @@ class ForeignSubject final : public Subject {
       state_.check(outcome);
       book_.fold(operation, outcome.result);
       state_.read(*read.state, promises_, book_);
+      program_.record(*child_, operation, outcome, state_.snapshot());
       return outcome;
-    } catch (const TextError& error) {
-      child_->process.reset();
-      throw Violation("nonsense", say("to ", printable(line, kShownBytes), " it answered ",
-                                      printable(answer, kShownBytes), ": ", error.what()));
-    }
+    });
   }
 
   ForeignProgram& program_;
@@ -104,6 +140,8 @@ class ForeignSubject final : public Subject {
   Promises promises_;
   CallerBook book_;
   ForeignState state_;
+  std::optional<EngineBook> engine_;  // of an adapter of that level
+  std::string asked_, answer_;        // the last line
   bool lists_events_ = false;
   std::optional<Violation> trouble_;
 };
@@ -157,6 +195,23 @@ std::string_view ForeignProgram::ask(Child& child, const std::string& line, doub
   }
 }
 
+void ForeignProgram::record(Child& child, const CacheConfig& config) {
+  const char* folder = std::getenv("KVPROOF_RECORDINGS");
+  if (folder == nullptr) return;
+  if (!child.recording.is_open()) {
+    child.recording.open(say(folder, '/', getpid(), '-', ++recordings_, ".jsonl"));
+  }
+  child.recording << header_line(config) << '\n';
+}
+
+void ForeignProgram::record(Child& child, const Operation& operation, const Outcome& outcome,
+                            const Snapshot& state) const {
+  if (!child.recording.is_open()) return;
+  std::string line = to_json(operation);
+  line.back() = ',';
+  child.recording << line << to_json(outcome, state).substr(1) << '\n' << std::flush;
+}
+
 void ForeignProgram::show_traceback(const Child& child) {
   const std::string& said = child.process->said_lately();
   const std::size_t begin = said.find("Traceback (most recent call last):");
@@ -172,6 +227,7 @@ Promises ForeignProgram::greet(Child& child, const CacheConfig& config) {
   const std::string said(answer);
   try {
     Promises out = parse_promises(said);
+    child.engine = is_of_level_engine(said);
     out.valid_calls_only = true;
     if (supposed_) out.traits = *supposed_;
     if (out.error.empty()) return out;
@@ -189,9 +245,15 @@ ForeignProgram::Opening ForeignProgram::open(const CacheConfig& config) {
   try {
     Opening out;
     out.promises = greet(*child, config);
-    has_promised_ = true;
+    if (child->engine && out.promises.unsupported.empty()) {
+      out.promises.unsupported = EngineBook::why_not(config, out.promises);
+    }
+    has_promised_ = has_promised_ || !child->engine;
     if (!out.promises.unsupported.empty()) return out;
+    record(*child, config);
     auto subject = std::make_unique<ForeignSubject>(*this, child, config, out.promises);
+    if (child->engine) subject->build();
+    has_promised_ = true;
     out.shown = subject->probe();
     out.subject = std::move(subject);
     return out;

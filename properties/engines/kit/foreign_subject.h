@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <set>
@@ -40,6 +41,8 @@ class ForeignProgram {
   /// A run of the program, which has one manager at a time.
   struct Child {
     std::unique_ptr<ChildProcess> process;  // null until something is asked
+    bool engine = false;                    // it answers calls of hooks
+    std::ofstream recording;
   };
 
   /// Begins a new manager, in another run of the program if that of the one before is still there.
@@ -48,6 +51,12 @@ class ForeignProgram {
 
   /// Sends one line and waits for the answer. @throws Violation; the run is gone after that
   std::string_view ask(Child& child, const std::string& line, double limit_seconds);
+
+  /// Where KVPROOF_RECORDINGS names a folder, operations and answers with all states in full are
+  /// written into a file there, one for each run.
+  void record(Child& child, const CacheConfig& config);
+  void record(Child& child, const Operation& operation, const Outcome& outcome,
+              const Snapshot& state) const;
 
   /// Shows on stderr the traceback that came with an error, unless the same was shown before.
   void show_traceback(const Child& child);
@@ -71,6 +80,7 @@ class ForeignProgram {
   std::vector<std::string> argv_;
   AnswerLimits limits_;
   std::vector<std::shared_ptr<Child>> children_;  // a subject has a share in its own
+  std::uint32_t recordings_ = 0;
   bool hurries_ = false;
   std::optional<Traits> supposed_;
   std::set<std::string> shown_;  // tracebacks, without what the exception says
