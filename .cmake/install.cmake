@@ -49,6 +49,7 @@ if(KVPROOF_BENCH)
           DESTINATION share/kvproof COMPONENT verbs)
   install(FILES properties/engines/kit/README.md properties/engines/kit/examples/adapter.py
                 properties/engines/kit/examples/kit_engine.cpp
+                properties/engines/kit/examples/kit_engine.py
                 properties/engines/kit/examples/kit_pool.cpp
                 properties/engines/kit/examples/kit_pool.py
                 properties/engines/kit/examples/paged_pool.cpp

@@ -9,7 +9,7 @@ engines` does not check it.
 import os
 from typing import NamedTuple, Optional
 
-from kvproof.abilities import PLAIN
+from kvproof.engine import PLAIN
 from kvproof_support import known
 from kvproof_support.patches import patches
 

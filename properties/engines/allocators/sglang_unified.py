@@ -6,6 +6,7 @@ both print, and the keys are those under which they would store pages. Its own s
 called after each operation."""
 
 import hashlib
+import itertools
 import os
 import struct
 import sys
@@ -54,7 +55,7 @@ class SglangUnified(Sglang):
             False, self.rows, self.pool, self.size, enable_kv_cache_events=True,
             tree_components=components, **more))
         self.tree.take_events()
-        self.before, self.seen = {}, None
+        self.before, self.ends, self.seen = {}, {}, None
 
     def greet(self, header):
         return super().greet(header) | {"events": True}
@@ -62,14 +63,14 @@ class SglangUnified(Sglang):
     def idle(self):
         return not any(r.holds for r in self.requests.values())
 
-    def do_reset(self, *_):
+    def reset(self):
         for part in (self.tree.reset, self.rows.clear, self.pool.clear) if self.idle() else ():
             part()
         return self.idle()
 
-    def perform(self, operation):
+    def perform(self, line):
         self.seen = None
-        out = super().perform(operation)
+        out = super().perform(line)
         try:
             self.check()
         except BaseException as error:  # a panic of Rust is none of Exception
@@ -90,12 +91,12 @@ class SglangUnified(Sglang):
         return out
 
     def gone(self, keys, pages):
-        return [{"type": "removed", "group": 0, "block": self.ids([pages[key]])[0],
-                 "prefix": self.key_tokens[key]} for key in keys]
+        return [{"type": "removed", "group": 0, "block": pages[key],
+                 "prefix": self.ends[key]} for key in keys]
 
     def stored(self, keys):
-        ends = [self.key_tokens[key] for key in keys]
-        blocks = self.ids(self.before[key] for key in keys)
+        ends = [self.ends[key] for key in keys]
+        blocks = [self.before[key] for key in keys]
         return {"type": "stored", "group": 0, "from": ends[0] - self.size, "to": ends[-1],
                 "blocks": [*map(list, zip(blocks, ends))]}
 
@@ -119,7 +120,9 @@ class SglangUnified(Sglang):
         return [(page, key, lock) for page, key in zip(pages, keys)][::-1]
 
     def hashes(self, r):
-        return numbers(page_hashes(r.tokens, None, self.size))
+        keys = numbers(page_hashes(r.tokens, None, self.size))
+        self.ends.update(zip(keys, itertools.count(self.size, self.size)))
+        return keys
 
     def unused(self):
         return self.full.get_all_free_pages().tolist()

@@ -69,7 +69,7 @@ class SglangWindow(SglangUnified):
         before, told = self.before, super().events(operation)
         gone = {event.get("block") for event in told}
         moved = [key for key, page in before.items()
-                 if self.before.get(key, page) != page and self.ids([page])[0] not in gone]
+                 if self.before.get(key, page) != page and page not in gone]
         return [*self.gone(moved, before), *(self.stored([key]) for key in moved), *told]
 
 

@@ -81,7 +81,7 @@ class Transformers(EngineAdapter):
             child.own = r.own.fork(child.name)
             child.copies = [*zip(*pairs[self.group.layer_type])]
 
-    def do_reset(self, *_):
+    def reset(self):
         return not self.group.block_table and self.cache.reset() is None
 
     def table(self, r):

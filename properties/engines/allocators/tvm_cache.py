@@ -34,6 +34,7 @@ class Tvm(EngineAdapter):
                            bool(self.window))
         self.numbers, self.shared = itertools.count(), {}
         self.low = {}  # of each sequence; if it slides, the first position behind its sinks
+        self.done = collections.Counter()  # of each sequence, how many tokens were computed
 
     def slid(self, r, end):
         """@return what is the first position behind the sinks when the first `end` have room"""
@@ -49,15 +50,11 @@ class Tvm(EngineAdapter):
         now, then = self.kept(r, r.room), self.kept(r, end, self.slid(r, end))
         return len({p // self.size for p in then}) - len({p // self.size for p in now})
 
-    def why_not(self, operation, r):
-        held, op = r is not None and r.holds, operation["op"]
-        if held and op == "advance" and operation["computed"] < r.computed:
-            if self.low[r.own] or operation["computed"] < self.shared.get(r.own, 0):
-                return "what slid away or is shared is not computed again"
-        if held and op == "fork" and r.room > r.computed:
-            return "drafts are not shared"
-        copies = held and op == "fork" and r.room % self.size
-        return "no page is left for a copy" if copies and not self.num_free() else ""
+    def advance(self, r):
+        least = self.done[r.own] if self.low[r.own] else self.shared.get(r.own, 0)
+        if r.computed < min(least, self.done[r.own]):
+            self.decline("what slid away or is shared is not computed again")
+        self.done[r.own] = r.computed
 
     def hold(self, r, hit):
         r.own = next(self.numbers)
@@ -74,13 +71,12 @@ class Tvm(EngineAdapter):
         return True
 
     def append(self, r, tokens):
-        self.write([(r, r.tokens + tokens, min(len(r.tokens), r.room), r.room)])
+        self.write([(r, r.tokens, min(len(r.tokens) - len(tokens), r.room), r.room)])
 
-    def do_decode(self, o, _):
-        refused, jobs, tables, left = [], [], [], self.num_free()
-        for at, (name, token) in enumerate(zip(o["reqs"], o["tokens"])):
-            r = self.requests[name]
-            tables.append(self.held(r))
+    def decode(self, *given):
+        *requests, tokens = given
+        refused, jobs, left = [], [], self.num_free()
+        for at, (r, token) in enumerate(zip(requests, tokens)):
             if not r.holds:
                 self.hold(r, None)
             start, end = min(len(r.tokens), r.room), max(r.room, r.computed + 1)
@@ -98,10 +94,8 @@ class Tvm(EngineAdapter):
         self.write(jobs)
         for at, (r, *_) in enumerate(jobs):
             r.computed += at not in refused
-            r.granted = max(r.granted, r.computed)
-        return {"refused": refused, "blocks": [
-            [] if at in refused else [self.ids(self.held(r)[len(tables[at]):])]
-            for at, (r, *_) in enumerate(jobs)]}
+            self.done[r.own] = r.computed
+        return refused
 
     def write(self, jobs):
         """Forwards the tokens of requests from a start to an end: in one batch, as far as none of
@@ -122,21 +116,24 @@ class Tvm(EngineAdapter):
                 self.low[r.own], r.room = low, end
         self.cache.forward(rows)
 
-    def do_truncate(self, o, r):
-        if o["tokens"] < r.room:
-            self.cache.popn(r.own, r.room - o["tokens"])
-            r.room = o["tokens"]
+    def truncate(self, r, tokens):
+        if tokens < r.room:
+            self.cache.popn(r.own, r.room - tokens)
+            r.room = tokens
         if r.holds and not r.room:
             self.release(r)
-            r.holds = False
-        r.granted = min(r.granted, o["tokens"])
 
     def fork(self, r, child):
-        if r.holds:
-            child.own = next(self.numbers)
-            self.low[child.own] = 0
-            self.shared[r.own] = self.shared[child.own] = r.room
-            child.copies = self.cache.fork(r.own, child.own)
+        if not r.holds:
+            return
+        if r.room > r.computed:
+            self.decline("drafts are not shared")
+        if r.room % self.size and not self.num_free():
+            self.decline("no page is left for a copy")
+        child.own = next(self.numbers)
+        self.low[child.own], self.done[child.own] = 0, self.done[r.own]
+        self.shared[r.own] = self.shared[child.own] = r.room
+        child.copies = self.cache.fork(r.own, child.own)
 
     def release(self, r):
         self.cache.remove_sequence(r.own)
@@ -152,8 +149,8 @@ class Tvm(EngineAdapter):
         return [found.get(position, (0, None))[1] for position in range(r.computed)]
 
     def counts(self):
-        return collections.Counter(page for r in self.requests.values() for page in self.held(r)
-                                   if page >= 0).items()
+        return collections.Counter(page for r in self.requests.values() if r.holds
+                                   for page in self.table(r) if page >= 0).items()
 
     def num_free(self):
         return self.cache.get_num_available_pages()

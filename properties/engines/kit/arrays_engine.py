@@ -62,7 +62,6 @@ class Arrays(LastOut):
         if child.holds:
             child.own, child.written, child.found = list(r.own), r.written, r.found
             self.touch(child.own)
-            r.room = child.room = 0  # each asks before it writes
 
 
 class WrongSlot(Arrays):

@@ -30,14 +30,23 @@ def header(block_size=2, num_blocks=6, **other):
             {"kind": "full", "block_size": block_size, "eagle": False}], **other}}
 
 
-def arrive(name, tokens, **other):
-    return {"op": "arrive", "req": name, "tokens": tokens, **other}
+def line(*hooks, of=(), told=None, given=(), then=None):
+    """A line of kvproof: hooks to call with requests, of which facts are told."""
+    return {"hooks": [*hooks], "req": [*of], "is": told or {}, "with": [*given],
+            "then": then or {}}
 
 
-def allocate(name, new_tokens, **other):
-    return {"op": "allocate", "req": name, "new_tokens": new_tokens, "use_lookup": False,
-            "lookahead": 0, "external": 0, "delay_cache": False, "full_sequence_must_fit": False,
-            "reserved": 0, **other}
+def built(adapter, **other):
+    """@return an adapter with an engine, and a request `a` of three tokens"""
+    adapter.answer(header(**other))
+    adapter.answer(line("build"))
+    adapter.answer(line(of="a", told={"a": {"extra": {}, "tokens": [1, 2, 3]}}))
+    return adapter
+
+
+def admit(name, end, hit=(), **facts):
+    return line("admit", of=name, told={name: facts}, given=(end, hit),
+                then={name: {"holds": True, "granted": end, "room": end}})
 
 
 class StaleKey(LastOut):
@@ -75,17 +84,14 @@ class OverCommits(LastOut):
 class InsideOut(EngineAdapter):
     """Looks a prefix up while it allocates, and finds block 3 always."""
 
-    operations = "arrive append advance allocate finish"
     traits = {"lookup": "within_allocate"}
-    abilities = {"block_sizes": [2]}
-    one_by_one = whole_steps = True
 
     def build(self):
         self.tables = {}
 
     def admit(self, r, end, hit):
         self.tables[r.name] = [3, 0]
-        return 2
+        return 4
 
     def grow(self, r, end):
         self.tables[r.name] += [1]
@@ -151,94 +157,86 @@ class Forgets(EngineAdapter):
 
 
 class KitTest(unittest.TestCase):
-    def test_blocks_are_shifted_behind_the_null_block(self):
+    def test_a_hook_is_called_and_the_engine_is_shown(self):
         pool = LastOut()
-        self.assertTrue(pool.answer(header())["block_ids"])
-        pool.answer(arrive("a", [1, 2, 3]))
-        answer = pool.answer(allocate("a", 3))
-        self.assertEqual(answer["out"], {"blocks": [[1, 2]]})
-        self.assertEqual(answer["state"]["queue"], [3, 4, 5])
+        self.assertEqual(pool.answer(header())["level"], "engine")
+        pool = built(pool)
+        answer = pool.answer(admit("a", 3))
+        self.assertEqual(answer["out"], 0)
+        self.assertEqual(answer["state"]["queue"], [3, 4, 5], "behind the null block")
         self.assertEqual(answer["state"]["ref"], [[1, 1], [2, 1]])
         self.assertEqual(answer["state"]["tables"], {"a": [[1, 2]]})
 
     def test_a_published_block_is_found_and_shared(self):
-        pool = LastOut()
-        pool.answer(header())
-        for line in (arrive("a", [1, 2, 3]), allocate("a", 3),
-                     {"op": "advance", "req": "a", "computed": 3}, arrive("b", [1, 2, 4])):
-            pool.answer(line)
-        hit = pool.answer({"op": "lookup", "req": "b"})
-        self.assertEqual(hit["out"], {"hit_tokens": 2, "blocks": [[1]]})
-        state = pool.answer(allocate("b", 1, use_lookup=True))["state"]
+        pool = built(LastOut())
+        for each in (admit("a", 3), line("advance", of="a", told={"a": {"computed": 3}}),
+                     line(of="b", told={"b": {"extra": {}, "tokens": [1, 2, 4]}})):
+            pool.answer(each)
+        self.assertEqual(pool.answer(line("lookup", of="b"))["out"], [1])
+        state = pool.answer(admit("b", 3, [1]))["state"]
         self.assertEqual(state["tables"], {"a": [[1, 2]], "b": [[1, 3]]})
         self.assertIn([1, 2], state["ref"])
         key = chain([1, 2], 2, [])[0]
-        self.assertEqual((state["key"], state["index"]), ([[1, key, 2]], [[0, key, [1]]]))
+        self.assertEqual((state["key"], state["index"]), ([[1, key]], [[0, key, [1]]]))
+
+    def test_hashes_are_shown_when_tokens_are_told(self):
+        pool = built(LastOut())
+        told = {"a": {"tokens": [1, 2, 3, 4]}}
+        self.assertEqual(pool.answer(line(of="a", told=told))["state"]["hashes"],
+                         {"a": chain([1, 2, 3, 4], 2, [])})
+        self.assertEqual(pool.answer(line(of="a"))["state"]["hashes"], {})
 
     def test_a_refused_admission_leaves_nothing(self):
-        pool = LastOut()
-        pool.answer(header(num_blocks=2))
-        before = pool.answer(arrive("a", [1, 2, 3]))["state"]
-        self.assertEqual(pool.answer(allocate("a", 3)), {"out": None, "state": before})
+        pool = built(LastOut(), num_blocks=2)
+        answer = pool.answer(admit("a", 3))
+        self.assertEqual((answer["out"], answer["state"]["tables"]), (None, {"a": [[]]}))
+        self.assertEqual(answer["state"]["queue"], [1])
 
-    def test_what_it_cannot_do_is_declined_with_a_reason(self):
-        pool = LastOut()
-        several = header()
-        several["config"]["groups"] *= 2
-        self.assertEqual(pool.answer(several)["reason"], "at most 1 groups")
-        self.assertIn("only", InsideOut().answer(header(block_size=3))["reason"])
-        pool.answer(header())
-        pool.answer(arrive("a", [1, 2, 3]))
-        self.assertEqual(pool.answer(allocate("a", 3, external=2))["reason"], "no connector")
-        self.assertEqual(pool.answer({"op": "fork", "req": "a", "child": "b"})["reason"], "no fork")
+    def test_a_hook_may_decline(self):
+        pool = built(LastOut())
+        pool.grow = lambda r, end: pool.decline("not on a Sunday")
+        self.assertEqual(pool.answer(admit("a", 3)),
+                         {"unsupported": True, "reason": "not on a Sunday"})
+
+    def test_a_request_without_facts_is_forgotten(self):
+        pool = built(LastOut())
+        pool.answer(admit("a", 3))
+        pool.answer(line("release", "finish", of="a", then={"a": None}))
+        self.assertEqual(pool.requests, {})
 
     def test_an_error_of_the_engine_is_its_answer(self):
-        pool = LastOut()
-        pool.answer(header())
+        pool = built(LastOut())
         pool.publish = None
-        for line in (arrive("a", [1, 2, 3]), allocate("a", 3)):
-            pool.answer(line)
-        answer = pool.answer({"op": "advance", "req": "a", "computed": 3})
+        pool.answer(admit("a", 3))
+        answer = pool.answer(line("advance", of="a", told={"a": {"computed": 3}}))
         self.assertRegex(answer["out"]["error"], r"^TypeError: .* callable$")
 
     def test_an_error_says_where_it_was_raised_and_shows_its_traceback_once(self):
         told = io.StringIO()
         with contextlib.redirect_stderr(told):
             for _ in range(3):
-                pool = Half()
-                pool.answer(header())
-                pool.answer(arrive("a", [1, 2, 3]))
-                error = pool.answer(allocate("a", 3))["out"]["error"]
+                error = built(Half()).answer(admit("a", 3))["out"]["error"]
         self.assertRegex(error, r"^KeyError: 'no room' \(kit_test.py:\d+ in pop, called from "
                                 r"kit_test.py:\d+ take\)$")
         self.assertEqual(told.getvalue().count("KeyError: 'no room'\n"), 1)
 
-    def test_methods_that_are_not_defined_are_named(self):
-        self.assertEqual(Forgets().answer(header()), {
-            "error": "Forgets does not define free_blocks(), grow(), table()"})
+    def test_a_hook_that_is_missing_is_named(self):
+        error = Forgets().answer(header())["error"]
+        self.assertRegex(error, r"^class Forgets lacks the hook free_blocks\(\), which returns ")
+        self.assertIn("; the hook grow(r, end), which makes room for the first `end` tokens", error)
+        self.assertNotIn("num_free", error)
 
-    def test_an_allocation_that_looks_up_says_what_it_found(self):
-        engine = InsideOut()
-        engine.answer(header())
-        engine.answer(arrive("a", [1, 2, 3]))
-        self.assertIn("always looked up", engine.answer(allocate("a", 3))["reason"])
-        self.assertEqual(engine.answer(allocate("a", 3, use_lookup=True))["out"],
-                         {"blocks": [[1]], "hit_tokens": 2, "hit": [[4]]})
+    def test_what_an_admission_finds_by_itself_is_granted_with_one_token_more(self):
+        engine = built(InsideOut())
+        self.assertEqual(engine.answer(admit("a", 3, None))["out"], 4)
+        self.assertEqual((engine.requests["a"].granted, engine.requests["a"].room), (5, 5))
 
-    def test_steps_are_taken_in_the_order_of_the_engine(self):
-        engine = InsideOut()
-        engine.answer(header())
-        for line in (arrive("a", [1, 2, 3]), allocate("a", 3, use_lookup=True)):
-            engine.answer(line)
-        for line in ({"op": "append", "req": "a", "tokens": [4]},
-                     {"op": "advance", "req": "a", "computed": 2}):
-            self.assertTrue(engine.answer(line)["unsupported"], line)
-        engine.answer({"op": "advance", "req": "a", "computed": 3})
-        two = {"op": "append", "req": "a", "tokens": [4, 5]}
-        self.assertTrue(engine.answer(two)["unsupported"])
-        engine.answer({"op": "append", "req": "a", "tokens": [4]})
-        self.assertEqual(engine.answer(allocate("a", 1))["out"],
-                         {"blocks": [[2, 2]], "copies": [[1, 2]]})
+    def test_copies_are_told(self):
+        engine = built(InsideOut())
+        engine.answer(admit("a", 3, None))
+        grow = line("grow", of="a", given=[6])
+        self.assertEqual(engine.answer(grow)["copies"], [[1, 2]])
+        self.assertEqual(engine.requests["a"].copies, [])
 
     def test_a_check_asks_for_a_class(self):
         for wrong in ("kit_test.py:LastOut", LastOut()):
@@ -254,8 +252,7 @@ class KitTest(unittest.TestCase):
                 engine.pages(slots)
 
     def test_a_tree_is_shown_as_keys_and_references(self):
-        tree = Tree()
-        tree.answer(header(num_blocks=6))
+        tree = built(Tree(), num_blocks=6)
         self.assertEqual([*tree.counts()], [(2, 1), (0, 0), (1, 2), (3, 1)])
         self.assertEqual(tree.free_blocks(), [4, 0])
         first, below = chain([5, 6, 7, 8], 2)
@@ -271,14 +268,25 @@ class KitTest(unittest.TestCase):
 
 @unittest.skipUnless(os.environ.get("KVPROOF"), "KVPROOF names no program")
 class CheckTest(unittest.TestCase):
-    def test_the_example_holds_as_its_first_lines_start_it(self):
-        example = os.path.join(HERE, "examples", "kit_pool.py")
+    def checked(self, command, *options):
         done = subprocess.run(
-            [os.environ["KVPROOF"], f"--subject-command=python3 -B {example}", "--operations=200"],
+            [os.environ["KVPROOF"], f"--subject-command={command}", *options],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
             env=os.environ | {"PYTHONPATH": HERE})
-        self.assertEqual(done.returncode, 0, program.finding_of(done.stdout))
-        self.assertIn("HOLDS", done.stdout)
+        return done.returncode, done.stdout
+
+    def test_the_examples_hold_as_their_first_lines_start_them(self):
+        for name in ("kit_pool.py", "kit_engine.py", "adapter.py"):
+            example = os.path.join(HERE, "examples", name)
+            code, said = self.checked(f"python3 -B {example}", "--operations=200")
+            self.assertEqual(code, 0, program.finding_of(said))
+            self.assertIn("HOLDS: ", said)
+
+    def test_a_missing_hook_is_one_line_and_exit_code_2(self):
+        code, said = self.checked(f"python3 -B -m kvproof {os.path.abspath(__file__)}:Forgets")
+        self.assertEqual(code, 2, said)
+        self.assertIn("class Forgets lacks the hook free_blocks(), which returns the blocks",
+                      said.strip().splitlines()[-1])
 
     def test_the_adapter_of_the_readme_holds_and_does_not_if_it_keeps_a_block(self):
         with open(os.path.join(HERE, "README.md"), encoding="utf-8") as file:

@@ -78,21 +78,18 @@ class Engine(PoolAdapter):
 
     def lookup(self, r):
         if not self.does("partial"):
-            return super().lookup(r)
-        keys, found, r.ends = self.hashes(r)[:max(len(r.tokens) - 1, 0)], [], 0
-        while self.caching:  # a whole block, or the longest part of one
-            ends = range(min(r.ends + self.size, len(keys)), r.ends, -1)
-            end = next((end for end in ends if self.find(keys[end - 1]) is not None), None)
-            if end is None:
+            found = super().lookup(r)
+            more = bool(self.does("token") and self.abuses and found)
+            return {"blocks": found, "tokens": len(found) * self.size + more}
+        keys, found, end = self.hashes(r)[:max(len(r.tokens) - 1, 0)], [], 0
+        while self.caching and end % self.size == 0:  # a whole block, or the longest part of one
+            ends = range(min(end + self.size, len(keys)), end, -1)
+            longest = next((end for end in ends if self.find(keys[end - 1]) is not None), None)
+            if longest is None:
                 break
-            found.append(self.find(keys[end - 1]))
-            r.ends = end
-            if end % self.size:
-                break
-        return found
-
-    def hit_tokens(self, r, hit):
-        return r.ends if self.does("partial") and hit else super().hit_tokens(r, hit)
+            found.append(self.find(keys[longest - 1]))
+            end = longest
+        return {"blocks": found, "tokens": end}
 
     def publish_part(self, r):
         """Each block has the key of the tokens that were computed in it."""
@@ -132,15 +129,25 @@ class Engine(PoolAdapter):
                 self.forget(known)
         r.published = max(r.published, whole)
 
+    def tokens_of(self, r, hit):
+        return r.hit["tokens"] if hit and self.does("partial") else len(hit) * self.size
+
+    def admit(self, r, end, hit):
+        found = super().admit(r, end, hit)
+        return found - self.size if hit is None and found and self.abuses else found
+
     def hold(self, r, hit):
-        hit = self.found(r) if hit is None else hit
+        if hit is None:
+            r.hit = self.lookup(r) if r.tokens and not r.skip_lookup else {"blocks": []}
+            hit = r.hit["blocks"]
         super().hold(r, hit)
-        found = r.reached = self.hit_tokens(r, hit)
+        found = r.reached = self.tokens_of(r, hit)
         r.published = found // self.size
         return found
 
     def grow(self, r, end):
-        inside = self.hit_tokens(r, r.hit) % self.size > 0 and not r.room and r.own == r.hit
+        inside = not r.room and r.hit and r.own == r.hit["blocks"] and (
+            self.tokens_of(r, r.own) % self.size > 0)
         if inside and self.refs[r.own[-1]] > 1 and not self.abuses:
             if len(self.free) < 1 + -(-end // self.size) - len(r.own):
                 return False
@@ -150,18 +157,6 @@ class Engine(PoolAdapter):
             r.own[-1] = new[0]
         beyond = self.size if self.abuses else 0
         return super().grow(r, max(end, len(r.tokens) + beyond) if self.does("prompt") else end)
-
-    def do_lookup(self, o, r):
-        out = super().do_lookup(o, r)
-        out["hit_tokens"] += bool(self.does("token") and self.abuses and r.hit)
-        return out
-
-    def do_allocate(self, o, r):
-        out = super().do_allocate(o, r)
-        if out and "hit" in out and self.abuses:
-            said = out["hit"][0][1:]
-            out |= {"hit_tokens": len(said) * self.size, "hit": [said]}
-        return out
 
     def free_blocks(self):
         """In order; where it is a set, in another order each time, and abused without a block."""

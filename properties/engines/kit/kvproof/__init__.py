@@ -14,9 +14,8 @@ properties/engines/kit/README.md of the sources.
 
 from kvproof.adapter import Adapter
 from kvproof.engine import EngineAdapter
-from kvproof.pages import PageAdapter
 from kvproof.pool import PoolAdapter
-from kvproof.radix import Node, RadixAdapter
+from kvproof.radix import Node, PageAdapter, RadixAdapter
 from kvproof.requests import Request
 
 __all__ = ["Adapter", "EngineAdapter", "Node", "PageAdapter", "PoolAdapter", "RadixAdapter",

@@ -29,6 +29,11 @@ def place_of(error):
     return f" ({' in '.join(names[0])}{outer})"
 
 
+def described(error):
+    """@return what an exception says, and where it was raised"""
+    return f"{type(error).__name__}: {error}{place_of(error)}"
+
+
 class Adapter:
     """Turns lines of JSON into calls of an allocator, and its answers into lines of JSON."""
 
@@ -59,7 +64,7 @@ class Adapter:
         except NotImplementedError:
             raise
         except Exception as error:
-            return {"error": f"{type(error).__name__}: {error}{place_of(error)}"}
+            return {"error": described(error)}
 
     def why_not(self, operation, request):
         """@return why an operation of those that are known is not performed; empty if it is"""

@@ -16,28 +16,23 @@ class PoolAdapter(EngineAdapter):
 
     @needed()
     def take(self, count):
-        """@return so many blocks that nobody held, or None for a shortage"""
-        raise NotImplementedError
+        """Returns so many blocks that nobody held; None for a shortage."""
 
     @needed()
     def touch(self, blocks):
         """Holds blocks that find() has answered."""
-        raise NotImplementedError
 
     @needed()
     def drop(self, blocks):
         """Gives blocks back, the last of a table first."""
-        raise NotImplementedError
 
     @needed()
     def publish(self, block, key):
-        """A block carries this content from now on."""
-        raise NotImplementedError
+        """Has a block carry this content from now on."""
 
     @needed()
     def find(self, key):
-        """@return the block of that content, or None"""
-        raise NotImplementedError
+        """Returns the block of that content, or None."""
 
     # ---- requests -------------------------------------------------------------------------------
 

@@ -1,12 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Engines that keep published content as a tree of tokens. The tree is shown as nodes; keys, index,
-references and the blocks that can be had follow from it."""
+"""Engines that hand out slots of tokens, and those that keep published content as a tree of tokens.
+The tree is shown as nodes; keys, index, references and the blocks that can be had follow from
+it."""
 
 from typing import NamedTuple
 
-from kvproof.engine import needed
-from kvproof.pages import PageAdapter
+from kvproof.engine import EngineAdapter, needed
 from kvproof.requests import chain
+
+
+class PageAdapter(EngineAdapter):
+    """Its slots lie in pages of self.size; a page is a block of kvproof's."""
+
+    def pages(self, slots):
+        """@return the pages of slots. They must lie in their pages as tokens lie in a sequence."""
+        slots = [int(slot) for slot in slots]
+        for at, slot in enumerate(slots):
+            if slot % self.size != at % self.size or slot // self.size != slots[
+                    at - at % self.size] // self.size:
+                raise ValueError(f"token {at} lies in slot {slot}: no page of {self.size}")
+        return [slot // self.size for slot in slots[::self.size]]
 
 
 class Node(NamedTuple):
@@ -27,8 +40,7 @@ class RadixAdapter(PageAdapter):
 
     @needed("nodes")
     def shown(self, node):
-        """@return the tokens of a node, its blocks, how many requests hold it"""
-        raise NotImplementedError
+        """Returns the tokens of a node of its tree, its blocks, how many requests hold it."""
 
     def nodes(self):
         """@return the nodes right below the roots"""
@@ -40,8 +52,7 @@ class RadixAdapter(PageAdapter):
 
     @needed("free_blocks")
     def unused(self):
-        """@return the blocks that are neither in the tree nor held, the next one first"""
-        raise NotImplementedError
+        """Returns the blocks that are neither in the tree nor held, the next one first."""
 
     def seed(self, r):
         """@return the extra keys of a request, as those of its nodes"""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A request as its caller knows it, and the keys of its content."""
+"""A request as kvproof tells of it, and the keys of its content."""
 
 import hashlib
 
@@ -7,24 +7,17 @@ import hashlib
 class Request:
     """What kvproof has said of a request. `own` is for what the engine keeps of it."""
 
-    def __init__(self, name, extra=None, skip_lookup=False):
-        self.name, self.extra, self.skip_lookup = name, extra or {}, skip_lookup
+    def __init__(self, name):
+        self.name, self.extra, self.skip_lookup = name, {}, False
         self.tokens, self.computed = [], 0
         self.granted = 0  # tokens that may be computed
         self.room = 0  # tokens for which it has room
         self.ahead = 0  # drafts behind the tokens of its admission
         self.holds = False  # blocks
-        self.hit = []  # the blocks that its last lookup found, in the engine's numbers
+        self.hit = []  # the blocks that its last lookup found
         self.finished = False  # it goes for good, when it gives back what it holds
-        self.copies = []  # pairs of blocks: what a grant has copied before it is written
+        self.copies = []  # set by a hook: pairs of blocks that a grant or a fork copies
         self.own = None
-
-    def child(self, name):
-        """@return a request that begins as this one"""
-        out = Request(name, self.extra, self.skip_lookup)
-        out.tokens, out.computed = list(self.tokens), self.computed
-        out.granted, out.room, out.holds = self.granted, self.room, self.holds
-        return out
 
 
 def chain(tokens, size, seed=""):
