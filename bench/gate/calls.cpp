@@ -10,6 +10,7 @@
 #include "bench/gate/direct_manager.h"
 #include "bench/storage/calls_as_operations.h"
 #include "optimized/subjects.h"
+#include "properties/engines/kit/engine_book.h"
 #include "reference/operations.h"
 #include "reference/support/say.h"
 #include "reference/trace_json.h"
@@ -80,6 +81,9 @@ class LinesOfCalls final : public BracketedCalls {
     subject_ = bracketed([&] { return plugin_.create(header, &promises); });
     if (subject_ == nullptr) throw BadAnswer("it cannot be built for this workload");
     looks_up_ = promises != nullptr && std::strstr(promises, "\"lookup\"") != nullptr;
+    if (promises != nullptr && properties::is_of_level_engine(promises)) {
+      begin(properties::parse_promises(promises), parse_trace_line(header).header.config);
+    }
   }
   ~LinesOfCalls() override { plugin_.destroy(subject_); }
   LinesOfCalls(const LinesOfCalls&) = delete;
@@ -88,14 +92,31 @@ class LinesOfCalls final : public BracketedCalls {
  private:
   Result answer(const Operation& operation) override {
     if (!looks_up_ && std::holds_alternative<op::Lookup>(operation)) return Hit{};
-    const std::string line = to_json(operation);
-    const char* answer = bracketed_([&] { return plugin_.apply(subject_, line.c_str()); });
-    if (answer == nullptr) throw BadAnswer("no answer to " + line.substr(0, 80));
-    TraceLine parsed = parse_answer(operation, answer);
-    if (parsed.unsupported.empty()) return parsed.result.value_or(Result());
-    throw BadAnswer("it does not perform " + line.substr(0, 80));
+    const TraceLine parsed =
+        engine_ ? engine_->perform(operation) : parse_answer(operation, ask(to_json(operation)));
+    if (!parsed.unsupported.empty()) {
+      throw BadAnswer("it does not perform " + to_json(operation).substr(0, 80));
+    }
+    if (engine_) book_->fold(operation, parsed.result.value_or(Result()));
+    return parsed.result.value_or(Result());
   }
 
+  const char* ask(const std::string& line) {
+    const char* answer = bracketed_([&] { return plugin_.apply(subject_, line.c_str()); });
+    if (answer == nullptr) throw BadAnswer("no answer to " + line.substr(0, 80));
+    return answer;
+  }
+  /// Keeps the book of an adapter that answers calls of hooks.
+  void begin(const properties::Promises& says, const CacheConfig& config) {
+    const std::string reason = properties::EngineBook::why_not(config, says);
+    if (!reason.empty()) throw BadAnswer("it cannot be built for this workload: " + reason);
+    book_.emplace(config, says.traits);
+    engine_.emplace(config, says, *book_, [this](const std::string& line) { return ask(line); });
+    engine_->build();
+  }
+
+  std::optional<properties::CallerBook> book_;
+  std::optional<properties::EngineBook> engine_;
   properties::Plugin plugin_;
   kvproof_subject* subject_ = nullptr;
   bool looks_up_ = false;  // it declares that operation

@@ -9,6 +9,7 @@
 #include <logger.cpp>
 #include <perf_metrics.cpp>
 #include <sequence_group.cpp>
+#include <set>
 #include <visual_language/perf_metrics.cpp>
 
 #include "properties/engines/kit/kvproof_engine.h"
@@ -156,7 +157,8 @@ class OpenVino final : public kvproof_kit::Engine {
   std::optional<std::map<Block, Key>> keys() const override {
     std::map<Block, Key> out;
     for (const auto& block : blocks_) {
-      if (is_kept(*block) || !block->is_free()) out[block->get_index()] = block->get_hash();
+      const bool shown = is_kept(*block) || !block->is_free();
+      if (shown && made_.count(block->get_hash()) != 0) out[block->get_index()] = block->get_hash();
     }
     return out;
   }
@@ -178,6 +180,7 @@ class OpenVino final : public kvproof_kit::Engine {
     for (std::size_t end = 1; end <= r.tokens.size(); ++end) {
       out.push_back((*fresh)[0]->get_hash(end, size()));
     }
+    made_.insert(out.begin(), out.end());
     return out;
   }
 
@@ -222,6 +225,7 @@ class OpenVino final : public kvproof_kit::Engine {
   std::shared_ptr<ov::genai::CacheOrchestrator> cache_;
   BlockManager* manager_ = nullptr;
   std::vector<ov::genai::CacheBlock::Ptr> blocks_;  // all of them
+  mutable std::set<Key> made_;                      // what hashes() has returned
 };
 
 }  // namespace

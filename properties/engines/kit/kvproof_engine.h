@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an engine in C++ that keeps tables of blocks for requests needs to stand before `kvproof
-// check --subject=./libmine.so`: this file keeps the book, the engine works. It is to C++ what
-// EngineAdapter of the package kvproof is to Python.
+// check --subject=./libmine.so`: kvproof keeps the book of its requests and calls the hooks of this
+// table; the engine works and shows what it has.
 //
 // Derive from kvproof_kit::Engine, define the hooks, and end the file with
 // KVPROOF_ENGINE_PLUGIN(Mine). Blocks are in the engine's numbers everywhere. What a hook throws is
@@ -11,25 +11,39 @@
 #ifndef KVPROOF_ENGINE_H
 #define KVPROOF_ENGINE_H
 
+#include <algorithm>
 #include <any>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "properties/engines/kit/kvproof_kit.h"
+#include "properties/engines/kit/kvproof_subject.h"
 
 namespace kvproof_kit {
 
-/// A request as its caller knows it.
+using json = nlohmann::json;
+using Block = std::uint32_t;
+using Key = std::uint64_t;
+using Blocks = std::vector<Block>;
+
+/// A request as kvproof tells of it.
 struct EngineRequest {
   std::vector<std::int32_t> tokens;
   bool skip_lookup = false;
   std::size_t computed = 0;  // [tokens]
   std::size_t granted = 0;   // tokens that may be computed
   std::size_t room = 0;      // tokens for which it has room
+  std::size_t ahead = 0;     // drafts behind the tokens of its admission
   bool holds = false;        // blocks
   bool finished = false;     // it goes for good, when it gives back what it holds
-  Blocks hit;                // that its last lookup found
-  std::vector<std::pair<Block, Block>> copies;  // that a grant has made before they are written
+  std::vector<std::pair<Block, Block>> copies;  // set by a hook that copies blocks for it
   std::any own;                                 // what the engine keeps of it
 };
 
@@ -45,47 +59,69 @@ struct Says {
   Block first_block = 0;     // of the engine; kvproof's is 1, behind the null block
 };
 
-/// What an operation is declined with.
+/// What a call is declined with.
 struct Declined : std::runtime_error {
   using runtime_error::runtime_error;
 };
 
-class Engine : public Served {
- public:
-  explicit Engine(Says says) : says_(std::move(says)) {
-    json plain = Manager::abilities();
-    for (const char* name : {"chunks", "drafts", "skip_lookup"}) plain[name] = false;
-    plain.update(says_.abilities);
-    if (says_.one_by_one) plain["appends"] = "one";
-    if (says_.whole_steps) plain["advance"] = "whole";
-    if (says_.always_hits || inside()) plain["without_lookup"] = false;
-    says_.abilities = plain;
-  }
-
-  /// @return whether there is a manager as the header asks for it, and in `answer` what is said
-  bool begin(const json& header, json& answer) {
-    answer = {{"traits", says_.traits}, {"abilities", says_.abilities}};
-    if (const std::string reason = why_not(header); !reason.empty()) {
-      answer.update({{"unsupported", true}, {"reason", reason}});
-      return false;
+/// Adds the keys of whole blocks that are still missing.
+inline void extend_keys(std::vector<Key>& keys, const std::vector<std::int32_t>& tokens,
+                        std::size_t size) {
+  while ((keys.size() + 1) * size <= tokens.size()) {
+    Key key = keys.empty() ? 14695981039346656037U : keys.back();  // FNV-1a, of whole tokens
+    const std::int32_t* const begin = tokens.data() + keys.size() * size;
+    for (const std::int32_t* token = begin; token != begin + size; ++token) {
+      key = (key ^ (static_cast<Key>(*token) + 1)) * 1099511628211U;
     }
+    keys.push_back(key);
+  }
+}
+
+class Engine {
+ public:
+  explicit Engine(Says says) : says_(std::move(says)) {}
+  virtual ~Engine() = default;
+
+  /// @return what the engine says of itself
+  json begin(const json& header) {
     const json& config = header["config"];
     size_ = config["groups"][0]["block_size"];
-    unit_ = config["hash_block_size"];
     usable_ = config["num_blocks"].get<std::size_t>() - 1;
-    max_tokens_ = config["max_model_len"];
     caching_ = config["enable_caching"];
-    json operations = kOperations;
-    if (inside()) operations.erase(std::find(operations.begin(), operations.end(), "lookup"));
+    max_tokens_ = config["max_model_len"];
+    json can = {{"groups", 1}, {"kinds", {"full", "mla"}}};
+    for (const char* name :
+         {"eagle", "watermark", "chunks", "drafts", "external", "extra", "delay_cache",
+          "skip_lookup", "reserved", "full_sequence_must_fit", "in_flight", "max_tokens"}) {
+      can[name] = false;
+    }
+    can.update(says_.abilities);
+    json operations = {"arrive", "append", "advance", "lookup", "allocate", "free", "finish"};
+    const bool inside = says_.traits.value("lookup", "") == "within_allocate";
+    if (says_.one_by_one) can["appends"] = "one";
+    if (says_.whole_steps) can["advance"] = "whole";
+    if (says_.always_hits || inside) can["without_lookup"] = false;
+    if (inside) operations.erase(std::find(operations.begin(), operations.end(), "lookup"));
     if (says_.forks) operations.push_back("fork");
-    answer.update({{"promises", "safety"}, {"block_ids", true}, {"operations", operations}});
-    build();
-    return true;
+    return {{"level", "engine"},      {"promises", "safety"},     {"block_ids", true},
+            {"traits", says_.traits}, {"operations", operations}, {"abilities", can}};
   }
 
-  json apply(const json& o) final {
+  json apply(const json& line) {
     try {
-      return {{"out", perform(o)}};
+      told_ = line["is"];
+      learn(told_);
+      json answer = {{"out", perform(line)}, {"copies", json::array()}};
+      for (const std::string name : line["req"]) {  // for who asks for no state
+        const auto r = requests_.find(name);
+        if (r != requests_.end()) answer["tables"][name] = table_of(r->second);
+      }
+      for (auto& [name, r] : requests_) {
+        for (const auto& [from, to] : std::exchange(r.copies, {})) {
+          answer["copies"].push_back({id(from), id(to)});
+        }
+      }
+      return answer;
     } catch (const Declined& reason) {
       return {{"unsupported", true}, {"reason", reason.what()}};
     } catch (const std::exception& error) {
@@ -93,7 +129,7 @@ class Engine : public Served {
     }
   }
 
-  [[nodiscard]] json observe() const final {
+  [[nodiscard]] json observe() const {
     json out = {{"free", num_free()}, {"tables", json::object()}};
     if (const auto queue = free_blocks()) out["queue"] = ids(*queue);
     if (const auto held = counts()) {
@@ -102,7 +138,9 @@ class Engine : public Served {
         if (count > 0) out["ref"].push_back({id(block), count});
       }
     }
-    for (const auto& [name, r] : requests_) out["tables"][name] = json::array({ids(held_by(r))});
+    for (const auto& [name, r] : requests_) {
+      out["tables"][name] = json::array({table_of(r)});
+    }
     if (caching_) show_cache(out);
     return out;
   }
@@ -122,8 +160,10 @@ class Engine : public Served {
   virtual bool grow(EngineRequest&, std::size_t end) = 0;
   /// Gives back all that a request holds: it is preempted, or r.finished.
   virtual void release(EngineRequest&) = 0;
-  virtual void advance(EngineRequest&) {}
+  virtual void append(EngineRequest&) {}   // one that holds blocks has more tokens
+  virtual void advance(EngineRequest&) {}  // its first r.computed tokens have K and V
   virtual void fork(EngineRequest&, EngineRequest& /*child*/) {}
+  virtual void finish(EngineRequest&) {}
 
   // ---- what an engine shows; none: it does not --------------------------------------------------
 
@@ -135,206 +175,101 @@ class Engine : public Served {
   [[nodiscard]] virtual std::optional<Blocks> free_blocks() const { return {}; }
   /// @return blocks and their references
   [[nodiscard]] virtual std::optional<std::map<Block, std::size_t>> counts() const { return {}; }
-  /// @return the key that each block carries; those that hashes() has not made are left out
+  /// @return the key that each block carries
   [[nodiscard]] virtual std::optional<std::map<Block, Key>> keys() const { return {}; }
   /// @return the blocks of each key, in the order in which they are found
   [[nodiscard]] virtual std::optional<std::map<Key, Blocks>> index() const { return {}; }
-  /// @return the keys of a request's whole blocks, or if they may be partial of all its prefixes
+  /// @return the keys of a request's whole blocks, or if they may be partial of all its prefixes;
+  /// they follow from its tokens
   [[nodiscard]] virtual std::vector<Key> hashes(const EngineRequest&) const = 0;
   /// @return how many leading blocks of a request that holds some are published
   [[nodiscard]] virtual std::size_t progress(const EngineRequest&) const { return 0; }
 
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] std::size_t usable() const { return usable_; }
+  [[nodiscard]] std::size_t max_tokens() const { return max_tokens_; }
   [[nodiscard]] bool caching() const { return caching_; }
   static void decline(const std::string& reason) {
     if (!reason.empty()) throw Declined(reason);
   }
 
  private:
-  // ---- the book ---------------------------------------------------------------------------------
-
-  [[nodiscard]] bool does(const char* trait, const char* value) const {
-    return says_.traits.value(trait, "") == value;
-  }
-  [[nodiscard]] bool inside() const { return does("lookup", "within_allocate"); }
-  [[nodiscard]] bool can(const char* what) const { return says_.abilities.value(what, true); }
-
-  [[nodiscard]] std::string why_not(json header) const {
-    json& config = header["config"];
-    const auto lacks = [this](const char* name, const json& value) {
-      const auto found = says_.abilities.find(name);
-      return found != says_.abilities.end() &&
-             std::find(found->begin(), found->end(), value) == found->end();
-    };
-    if (does("granularity", "partial") && config["enable_caching"]) {
-      if (config["hash_block_size"] != 1) return "a key for each token only";
-      config["hash_block_size"] = config["groups"][0]["block_size"];
+  /// Facts of requests, by name; null: it is forgotten.
+  void learn(const json& facts) {
+    for (const auto& [name, told] : facts.items()) {
+      if (told.is_null()) {
+        requests_.erase(name);
+        continue;
+      }
+      if (told.contains("extra")) requests_[name] = {};  // it is new
+      EngineRequest& r = requests_.at(name);
+      const auto set = [fact = &told](const char* field, auto& value) {
+        if (fact->contains(field)) fact->at(field).get_to(value);
+      };
+      std::vector<std::int32_t> more;
+      set("tokens", r.tokens);
+      set("more", more);
+      r.tokens.insert(r.tokens.end(), more.begin(), more.end());
+      set("skip_lookup", r.skip_lookup);
+      set("computed", r.computed);
+      set("granted", r.granted);
+      set("room", r.room);
+      set("ahead", r.ahead);
+      set("holds", r.holds);
+      set("finished", r.finished);
     }
-    const std::string reason = Manager::why_not(header);
-    if (!reason.empty()) return reason;
-    if (lacks("block_sizes", config["groups"][0]["block_size"])) return "no blocks of that size";
-    if (lacks("caching", config["enable_caching"])) return "with or without a prefix cache only";
-    if (config.value("watermark", 0.0) != 0 && !can("watermark")) return "no watermark";
-    return config.value("num_host_blocks", 0) != 0 ? "no host tier" : "";
   }
 
-  json perform(const json& o) {
-    const std::string op = o["op"], name = o["req"];
-    if (op == "arrive") return do_arrive(o, name);
-    EngineRequest& r = requests_.at(name);
-    if (op == "append") return do_append(o, r);
-    if (op == "advance") return do_advance(o["computed"], r);
-    if (op == "lookup" && !inside()) return do_lookup(r);
-    if (op == "allocate") return do_allocate(o, r);
-    if (op == "free") return give_back(r);
-    if (op == "finish") return do_finish(name, r);
-    if (op == "fork" && says_.forks) return do_fork(o["child"], r);
-    throw Declined("no " + op);
-  }
-
-  json do_arrive(const json& o, const std::string& name) {
-    EngineRequest r;
-    r.skip_lookup = o.value("skip_lookup", false);
-    if (r.skip_lookup && !can("skip_lookup")) decline("no skipped lookups");
-    if (!o.value("extra", json()).empty() && !can("extra")) decline("no extra keys");
-    return do_append(o, requests_[name] = std::move(r));
-  }
-
-  json do_append(const json& o, EngineRequest& r) {
-    const std::vector<std::int32_t> tokens = o["tokens"];
-    if (r.holds && says_.one_by_one && (tokens.size() != 1 || r.computed != r.tokens.size())) {
-      decline("one token, when all before it are computed");
+  /// @return what the last hook of a line returns
+  json perform(const json& line) {
+    json out;
+    for (const auto& hook : line["hooks"]) {
+      out = hook == "build" ? (build(), json()) : call(hook, line);
+      if (out == false || (hook == "admit" && out.is_null())) return nullptr;
     }
-    r.tokens.insert(r.tokens.end(), tokens.begin(), tokens.end());
-    std::size_t length = 0;
-    for (const Key key : caching_ ? hashes(r) : std::vector<Key>()) lengths_[key] = length += unit_;
-    return nullptr;
-  }
-
-  json do_advance(std::size_t computed, EngineRequest& r) {
-    if (says_.whole_steps && computed != r.granted && computed != r.computed) {
-      decline("what was granted is computed at once");
+    learn(line.value("then", json::object()));
+    if (out.is_number() && line["with"][1].is_null()) {  // one token more is computed
+      EngineRequest& r = requests_.at(line["req"][0]);
+      const std::size_t behind = out.get<std::size_t>() + 1;
+      r.granted = std::max(r.granted, behind);
+      r.room = std::max(r.room, behind + r.ahead);
     }
-    if (computed != std::exchange(r.computed, computed)) advance(r);
-    return nullptr;
-  }
-
-  json do_lookup(EngineRequest& r) {
-    r.hit = found_for(r);
-    return {{"hit_tokens", r.hit.size() * size_}, {"blocks", {ids(r.hit)}}};
-  }
-  Blocks found_for(EngineRequest& r) {
-    return r.tokens.empty() || r.skip_lookup ? Blocks() : lookup(r);
-  }
-
-  json do_allocate(const json& o, EngineRequest& r) {
-    const bool looks = inside() && !r.holds;
-    std::size_t before = held_by(r).size();
-    const Blocks hit = o["use_lookup"] && !inside() ? r.hit : Blocks();
-    const std::size_t new_tokens = o["new_tokens"], lookahead = o["lookahead"];
-    std::size_t end = std::min(r.computed + hit.size() * size_ + new_tokens, max_tokens_);
-    std::size_t room = std::min(end + lookahead, max_tokens_);
-    decline(why_not_granted(o, r, hit, end));
-    std::optional<std::size_t> found = 0;
-    if (!r.holds) {
-      found = admit(r, room, looks ? nullptr : &hit);
-    } else if (room > r.room && !grow(r, room)) {
-      found.reset();
-    }
-    if (!found) return nullptr;
-    if (looks) end = std::max(end, *found + 1);  // a token behind it is computed in any case
-    r.holds = true;
-    r.granted = std::max(end, r.granted);
-    r.room = std::max({end, room, r.room});
-    before += looks ? (*found + size_ - 1) / size_ : hit.size();
-    return granted(r, before, looks ? found : std::nullopt);
-  }
-
-  /// @return the answer to a grant whose table was so long before, with the hit
-  json granted(EngineRequest& r, std::size_t before, std::optional<std::size_t> found) const {
-    const Blocks after = ids(held_by(r));
-    const auto behind = after.begin() + static_cast<std::ptrdiff_t>(std::min(before, after.size()));
-    Blocks taken;
-    json copies = json::array();
-    for (const auto& [from, to] : std::exchange(r.copies, {})) {
-      copies.push_back({id(from), id(to)});
-      taken.push_back(id(to));
-    }
-    taken.insert(taken.end(), behind, after.end());
-    json out = {{"blocks", {taken}}};
-    if (!copies.empty()) out["copies"] = copies;
-    if (found) out.update({{"hit_tokens", *found}, {"hit", {Blocks(after.begin(), behind)}}});
     return out;
   }
 
-  std::string why_not_granted(const json& o, EngineRequest& r, const Blocks& hit, std::size_t end) {
-    for (const char* argument :
-         {"external", "delay_cache", "reserved", "full_sequence_must_fit", "in_flight"}) {
-      const auto given = o.find(argument);
-      const bool asked = given != o.end() && *given != 0 && *given != false;
-      if (asked && !can(argument)) return std::string("no ") + argument;
+  json call(const std::string& hook, const json& line) {
+    EngineRequest& r = requests_.at(line["req"][0]);
+    if (hook == "lookup") return ids(lookup(r));
+    if (hook == "grow") return grow(r, line["with"][0]);
+    if (hook == "admit") {
+      const bool found = !line["with"][1].is_null();
+      Blocks hit = found ? line["with"][1].get<Blocks>() : Blocks();
+      for (Block& block : hit) block = block - 1 + says_.first_block;
+      const auto tokens = admit(r, line["with"][0], found ? &hit : nullptr);
+      return tokens ? json(*tokens) : json();
     }
-    const bool drafts = o["lookahead"] != 0 || end > r.tokens.size();
-    if (drafts && !can("drafts")) return "no drafts";
-    if (r.holds) {
-      const bool early = says_.whole_steps && r.computed < r.granted && r.granted < end;
-      return early ? "what was granted is computed first" : "";
-    }
-    if (end < r.tokens.size() && !can("chunks")) return "a prompt is admitted whole";
-    if (inside()) return o["use_lookup"] ? "" : "a prefix is always looked up";
-    return says_.always_hits && found_for(r) != hit ? "whatever is found is used" : "";
-  }
-
-  json give_back(EngineRequest& r) {
-    if (r.holds && says_.whole_steps) do_advance(r.granted, r);
-    if (r.holds) release(r);
-    r.holds = false;
-    r.computed = r.granted = r.room = 0;
-    r.hit.clear();
+    if (hook == "append") append(r);
+    if (hook == "advance") advance(r);
+    if (hook == "release") release(r);
+    if (hook == "finish") finish(r);
+    if (hook == "fork") fork(r, requests_.at(line["req"][1]));
     return nullptr;
   }
 
-  json do_finish(const std::string& name, EngineRequest& r) {
-    r.finished = true;
-    give_back(r);
-    requests_.erase(name);
-    return nullptr;
-  }
-
-  json do_fork(const std::string& name, EngineRequest& r) {
-    EngineRequest child = r;
-    child.own.reset();
-    child.hit.clear();
-    fork(r, child);
-    json copies = json::array();
-    for (const auto& [from, to] : std::exchange(child.copies, {})) {
-      copies.push_back({id(from), id(to)});
-    }
-    requests_[name] = std::move(child);
-    return copies.empty() ? json() : json{{"copies", copies}};
-  }
-
-  // ---- the state --------------------------------------------------------------------------------
-
-  [[nodiscard]] Blocks held_by(const EngineRequest& r) const {
-    return r.holds ? table(r) : Blocks();
-  }
   [[nodiscard]] Block id(Block block) const { return block + 1 - says_.first_block; }
   [[nodiscard]] Blocks ids(Blocks blocks) const {
     for (Block& block : blocks) block = id(block);
     return blocks;
   }
 
+  [[nodiscard]] Blocks table_of(const EngineRequest& r) const {
+    return r.holds ? ids(table(r)) : Blocks();
+  }
+
   void show_cache(json& out) const {
     if (const auto carried = keys()) {
-      out["cached"] = out["key"] = json::array();
-      for (const auto& [block, key] : *carried) {
-        const auto length = lengths_.find(key);
-        if (length == lengths_.end()) continue;
-        out["cached"].push_back({id(block), 0});
-        out["key"].push_back({id(block), key, length->second});
-      }
+      out["key"] = json::array();
+      for (const auto& [block, key] : *carried) out["key"].push_back({id(block), key});
     }
     if (const auto found = index()) {
       out["index"] = json::array();
@@ -343,30 +278,48 @@ class Engine : public Served {
     out["hashes"] = json::object();
     if (says_.progress) out["progress"] = json::object();
     for (const auto& [name, r] : requests_) {
-      out["hashes"][name] = hashes(r);
+      const bool told = told_.contains(name) && told_[name].is_object();
+      if (told && (told_[name].contains("tokens") || told_[name].contains("more"))) {
+        out["hashes"][name] = hashes(r);
+      }
       if (says_.progress) out["progress"][name] = {r.holds ? json(progress(r)) : json()};
     }
   }
 
   Says says_;
-  std::size_t size_ = 0, unit_ = 0, usable_ = 0, max_tokens_ = 0;  // unit: of a key [tokens]
+  std::size_t size_ = 0, usable_ = 0, max_tokens_ = 0;
   bool caching_ = false;
   std::map<std::string, EngineRequest> requests_;
-  std::map<Key, std::size_t> lengths_;  // of the prefix of each key that was made [tokens]
+  json told_ = json::object();  // the facts of the last line
 };
-
-/// @return an engine, and in `answer` what it says to the header; none if it cannot be like that
-template <typename Mine>
-std::unique_ptr<Served> begin_engine(const json& header, json& answer) {
-  auto out = std::make_unique<Mine>();
-  if (!out->begin(header, answer)) return nullptr;
-  return out;
-}
 
 }  // namespace kvproof_kit
 
+struct kvproof_subject {
+  std::unique_ptr<kvproof_kit::Engine> engine;
+  std::string says, answer;  // the answer lives until the next call
+};
+
 // The functions of kvproof_subject.h over a class that derives from Engine.
-#define KVPROOF_ENGINE_PLUGIN(MINE) \
-  KVPROOF_KIT_SERVE(kvproof_kit::begin_engine<MINE>(parsed, answer))
+#define KVPROOF_ENGINE_PLUGIN(MINE) KVPROOF_ENGINE_SERVE(std::make_unique<MINE>())
+
+#define KVPROOF_ENGINE_SERVE(ENGINE)                                                   \
+  uint32_t kvproof_subject_abi() { return KVPROOF_SUBJECT_ABI; }                       \
+  kvproof_subject* kvproof_subject_create(const char* header, const char** promises) { \
+    auto subject = std::make_unique<kvproof_subject>();                                \
+    subject->engine = ENGINE;                                                          \
+    subject->says = subject->engine->begin(nlohmann::json::parse(header)).dump();      \
+    *promises = subject->says.c_str();                                                 \
+    return subject.release();                                                          \
+  }                                                                                    \
+  const char* kvproof_subject_apply(kvproof_subject* subject, const char* line) {      \
+    const auto parsed = nlohmann::json::parse(line);                                   \
+    return (subject->answer = subject->engine->apply(parsed).dump()).c_str();          \
+  }                                                                                    \
+  const char* kvproof_subject_observe(kvproof_subject* subject) {                      \
+    return (subject->answer = subject->engine->observe().dump()).c_str();              \
+  }                                                                                    \
+  void kvproof_subject_destroy(kvproof_subject* subject) { delete subject; }           \
+  static_assert(true, "a semicolon follows")
 
 #endif  // KVPROOF_ENGINE_H

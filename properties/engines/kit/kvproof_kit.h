@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a store of blocks in C++ needs to stand before `kvproof check --subject=./libmine.so`: this
-// file keeps requests and tables, makes keys of content, and speaks the lines of kvproof_subject.h.
+// file keeps its tables and makes keys of content, behind the hooks of kvproof_engine.h.
 //
 // Derive from kvproof_kit::Pool, and end the file with KVPROOF_KIT_PLUGIN(Mine, TRAITS): what it
 // does otherwise, as README.md beside this file has it, or "{}". With KVPROOF_KIT_DIRECT(Mine)
@@ -10,24 +10,9 @@
 #ifndef KVPROOF_KIT_H
 #define KVPROOF_KIT_H
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "properties/engines/kit/kvproof_subject.h"
+#include "properties/engines/kit/kvproof_engine.h"
 
 namespace kvproof_kit {
-
-using json = nlohmann::json;
-using Block = std::uint32_t;
-using Key = std::uint64_t;
-using Blocks = std::vector<Block>;
 
 /// A store of blocks that knows no requests. It is made with the number of its blocks, which are
 /// 1 to that number, and is made anew for each manager.
@@ -62,27 +47,11 @@ struct Request {
   Blocks table, hit;
 };
 
-/// Adds the keys of whole blocks that are still missing.
-inline void extend_keys(std::vector<Key>& keys, const std::vector<std::int32_t>& tokens,
-                        std::size_t size) {
-  while ((keys.size() + 1) * size <= tokens.size()) {
-    Key key = keys.empty() ? 14695981039346656037U : keys.back();  // FNV-1a, of whole tokens
-    const std::int32_t* const begin = tokens.data() + keys.size() * size;
-    for (const std::int32_t* token = begin; token != begin + size; ++token) {
-      key = (key ^ (static_cast<Key>(*token) + 1)) * 1099511628211U;
-    }
-    keys.push_back(key);
-  }
-}
-
 /// What requests do to a pool.
 class Tables {
  public:
-  Tables(std::unique_ptr<Pool> pool, const json& config)
-      : pool_(std::move(pool)),
-        size_(config["groups"][0]["block_size"]),
-        max_tokens_(config["max_model_len"]),
-        caching_(config["enable_caching"]) {}
+  Tables(std::unique_ptr<Pool> pool, std::size_t size, std::size_t max_tokens, bool caching)
+      : pool_(std::move(pool)), size_(size), max_tokens_(max_tokens), caching_(caching) {}
 
   void append(Request& r, const std::int32_t* tokens, std::size_t count) const {
     r.tokens.insert(r.tokens.end(), tokens, tokens + count);
@@ -144,101 +113,81 @@ class Tables {
   bool caching_;
 };
 
-inline constexpr const char* kOperations[] = {"arrive",   "append", "advance", "lookup",
-                                              "allocate", "free",   "finish"};
-
-/// What is served over kvproof_subject.h, in JSON.
-class Served {
+/// A pool behind the hooks of an engine.
+template <typename Mine>
+class PoolEngine final : public Engine {
  public:
-  virtual ~Served() = default;
-  virtual json apply(const json& operation) = 0;
-  [[nodiscard]] virtual json observe() const = 0;
-};
+  explicit PoolEngine(const char* traits) : Engine(says(traits)) {}
 
-/// One manager: the requests, and the pool behind them.
-class Manager final : public Served {
- public:
-  Manager(std::unique_ptr<Pool> pool, const json& config)
-      : tables_(std::move(pool), config), num_blocks_(config["num_blocks"]) {}
-
-  /// @return why there is no manager of this configuration; empty if there is
-  static std::string why_not(const json& header) {
-    const json& config = header["config"];
-    const json& groups = config["groups"];
-    const bool full = groups[0]["kind"] == "full" || groups[0]["kind"] == "mla";
-    if (groups.size() != 1 || !full) return "one group of full attention only";
-    if (config["hash_block_size"] != groups[0]["block_size"]) return "keys of whole blocks only";
-    return groups[0].value("eagle", false) ? "no EAGLE" : "";
+ protected:
+  void build() override {
+    tables_ =
+        std::make_unique<Tables>(std::make_unique<Mine>(usable()), size(), max_tokens(), caching());
   }
+  Blocks lookup(EngineRequest& r) override {
+    tables_->lookup(mine(r));
+    return mine(r).hit;
+  }
+  std::optional<std::size_t> admit(EngineRequest& r, std::size_t end, const Blocks* hit) override {
+    const std::size_t found = hit->size() * size();
+    mine(r).hit = *hit;
+    return tables_->allocate(mine(r), end - found, true) ? std::optional(found) : std::nullopt;
+  }
+  bool grow(EngineRequest& r, std::size_t end) override {
+    return tables_->allocate(mine(r), end - r.computed, false).has_value();
+  }
+  void advance(EngineRequest& r) override { tables_->advance(mine(r), r.computed); }
+  void release(EngineRequest& r) override { tables_->free(mine(r)); }
 
-  static json abilities() {
-    json out = {{"groups", 1}, {"kinds", {"full", "mla"}}};
-    for (const char* name : {"eagle", "watermark", "external", "extra", "delay_cache", "reserved",
-                             "full_sequence_must_fit", "in_flight", "max_tokens"}) {
-      out[name] = false;
+  Blocks table(const EngineRequest& r) const override {
+    return std::any_cast<const Request&>(r.own).table;
+  }
+  std::size_t num_free() const override { return pool().free_blocks().size(); }
+  std::optional<Blocks> free_blocks() const override { return pool().free_blocks(); }
+  std::optional<std::map<Block, std::size_t>> counts() const override {
+    std::map<Block, std::size_t> out;
+    for (Block block = 1; block <= usable(); ++block) out[block] = pool().holders(block);
+    return out;
+  }
+  std::optional<std::map<Block, Key>> keys() const override {
+    std::map<Block, Key> out;
+    for (Block block = 1; block <= usable(); ++block) {
+      if (const auto key = pool().key_of(block)) out[block] = *key;
     }
     return out;
   }
-
-  json apply(const json& o) override {
-    const std::string op = o["op"];
-    Request& r = requests_[o["req"]];
-    if (op == "arrive") r.skip_lookup = o.value("skip_lookup", false);
-    if (op == "arrive" || op == "append") {
-      const std::vector<std::int32_t> tokens = o["tokens"];
-      tables_.append(r, tokens.data(), tokens.size());
-      for (std::size_t at = 0; at < r.keys.size(); ++at) {
-        lengths_[r.keys[at]] = (at + 1) * tables_.block_size();
-      }
-    } else if (op == "advance") {
-      tables_.advance(r, o["computed"]);
-    } else if (op == "lookup") {
-      const std::size_t tokens = tables_.lookup(r);
-      return {{"out", {{"hit_tokens", tokens}, {"blocks", {r.hit}}}}};
-    } else if (op == "allocate") {
-      const std::size_t new_tokens = o["new_tokens"], lookahead = o["lookahead"];
-      const auto taken = tables_.allocate(r, new_tokens + lookahead, o["use_lookup"]);
-      return {{"out", taken ? json{{"blocks", {*taken}}} : json(nullptr)}};
-    } else {
-      tables_.free(r);
-      if (op == "finish") requests_.erase(o["req"]);
+  std::optional<std::map<Key, Blocks>> index() const override {
+    std::map<Key, Blocks> out;
+    for (Block block = 1; block <= usable(); ++block) {
+      const auto key = pool().key_of(block);
+      if (key && pool().find(*key) == block) out[*key].push_back(block);
     }
-    return json::object();
+    return out;
   }
-
-  [[nodiscard]] json observe() const override {
-    const Pool& pool = tables_.pool();
-    const Blocks free = pool.free_blocks();
-    json out = {{"free", free.size()}, {"queue", free}, {"ref", json::array()}};
-    json cached = json::array(), keys = json::array(), index = json::array();
-    std::map<Key, Blocks> holders;
-    for (Block block = 1; block < num_blocks_; ++block) {
-      if (const std::size_t count = pool.holders(block)) out["ref"].push_back({block, count});
-      if (const auto key = tables_.caching() ? pool.key_of(block) : std::nullopt) {
-        const auto length = lengths_.find(*key);
-        cached.push_back({block, 0});
-        keys.push_back({block, *key, length == lengths_.end() ? 0 : length->second});
-        if (pool.find(*key) == block) holders[*key].push_back(block);
-      }
-    }
-    for (const auto& [key, found] : holders) index.push_back({0, key, found});
-    out["tables"] = json::object();
-    json hashes = json::object();
-    for (const auto& [name, r] : requests_) {
-      out["tables"][name] = json::array({r.table});
-      hashes[name] = r.keys;
-    }
-    if (tables_.caching()) {
-      out.update({{"cached", cached}, {"key", keys}, {"index", index}, {"hashes", hashes}});
-    }
+  std::vector<Key> hashes(const EngineRequest& r) const override {
+    std::vector<Key> out;
+    extend_keys(out, r.tokens, size());
     return out;
   }
 
  private:
-  Tables tables_;
-  Block num_blocks_;
-  std::map<std::string, Request> requests_;
-  std::map<Key, std::size_t> lengths_;  // of the prefix of each key that was made [tokens]
+  static Says says(const char* traits) {
+    Says out;
+    out.traits = json::parse(traits);
+    out.abilities = {{"chunks", true}, {"drafts", true}, {"skip_lookup", true}};
+    out.first_block = 1;
+    return out;
+  }
+  const Pool& pool() const { return tables_->pool(); }
+  /// A request of the tables, with the tokens that are known.
+  Request& mine(EngineRequest& r) const {
+    if (!r.own.has_value()) r.own = Request();
+    auto& out = std::any_cast<Request&>(r.own);
+    tables_->append(out, r.tokens.data() + out.tokens.size(), r.tokens.size() - out.tokens.size());
+    return out;
+  }
+
+  std::unique_ptr<Tables> tables_;
 };
 
 /// A manager that is driven by numbers of requests.
@@ -266,56 +215,21 @@ class Direct : public Tables {
   std::vector<std::uint32_t> unused_;  // numbers of finished requests
 };
 
-}  // namespace kvproof_kit
-
-struct kvproof_subject {
-  std::unique_ptr<kvproof_kit::Served> served;
-  std::string answer;  // lives until the next call
-};
-
-namespace kvproof_kit {
-
-/// @return a manager over a pool, and in `answer` what it says to the header; none if it cannot be
-template <typename Mine>
-std::unique_ptr<Served> begin_pool(const json& header, const char* traits, json& answer) {
-  const std::string reason = Manager::why_not(header);
-  answer = {{"traits", json::parse(traits)}, {"abilities", Manager::abilities()}};
-  if (!reason.empty()) {
-    answer.update({{"unsupported", true}, {"reason", reason}});
-    return nullptr;
-  }
-  answer.update({{"promises", "safety"}, {"block_ids", true}, {"operations", kOperations}});
+/// @return why there is no manager of this configuration; empty if there is
+inline std::string why_not(const json& header) {
   const json& config = header["config"];
-  auto pool = std::make_unique<Mine>(config["num_blocks"].get<std::size_t>() - 1);
-  return std::make_unique<Manager>(std::move(pool), config);
+  const json& groups = config["groups"];
+  const bool full = groups[0]["kind"] == "full" || groups[0]["kind"] == "mla";
+  if (groups.size() != 1 || !full) return "one group of full attention only";
+  if (config["hash_block_size"] != groups[0]["block_size"]) return "keys of whole blocks only";
+  return groups[0].value("eagle", false) ? "no EAGLE" : "";
 }
 
 }  // namespace kvproof_kit
 
-// The functions of kvproof_subject.h. BEGIN makes what is served of `parsed` and fills `answer`.
-#define KVPROOF_KIT_SERVE(BEGIN)                                                       \
-  uint32_t kvproof_subject_abi() { return KVPROOF_SUBJECT_ABI; }                       \
-  kvproof_subject* kvproof_subject_create(const char* header, const char** promises) { \
-    static std::string said;                                                           \
-    const auto parsed = kvproof_kit::json::parse(header);                              \
-    kvproof_kit::json answer;                                                          \
-    auto served = BEGIN;                                                               \
-    *promises = (said = answer.dump()).c_str();                                        \
-    return served ? new kvproof_subject{std::move(served), {}} : nullptr;              \
-  }                                                                                    \
-  const char* kvproof_subject_apply(kvproof_subject* subject, const char* operation) { \
-    const auto parsed = kvproof_kit::json::parse(operation);                           \
-    return (subject->answer = subject->served->apply(parsed).dump()).c_str();          \
-  }                                                                                    \
-  const char* kvproof_subject_observe(kvproof_subject* subject) {                      \
-    return (subject->answer = subject->served->observe().dump()).c_str();              \
-  }                                                                                    \
-  void kvproof_subject_destroy(kvproof_subject* subject) { delete subject; }           \
-  static_assert(true, "a semicolon follows")
-
-// The functions over a class that derives from Pool.
+// The functions of kvproof_subject.h over a class that derives from Pool.
 #define KVPROOF_KIT_PLUGIN(POOL, TRAITS) \
-  KVPROOF_KIT_SERVE(kvproof_kit::begin_pool<POOL>(parsed, TRAITS, answer))
+  KVPROOF_ENGINE_SERVE(std::make_unique<kvproof_kit::PoolEngine<POOL>>(TRAITS))
 
 struct kvproof_direct : kvproof_kit::Direct {
   using Direct::Direct;
@@ -326,10 +240,11 @@ struct kvproof_direct : kvproof_kit::Direct {
   uint32_t kvproof_direct_abi() { return KVPROOF_DIRECT_ABI; }                                     \
   kvproof_direct* kvproof_direct_create(const char* header, uint32_t) {                            \
     const kvproof_kit::json parsed = kvproof_kit::json::parse(header);                             \
-    if (!kvproof_kit::Manager::why_not(parsed).empty()) return nullptr;                            \
+    if (!kvproof_kit::why_not(parsed).empty()) return nullptr;                                     \
     const auto& config = parsed["config"];                                                         \
     auto pool = std::make_unique<POOL>(config["num_blocks"].get<std::size_t>() - 1);               \
-    return new kvproof_direct(std::move(pool), config);                                            \
+    return new kvproof_direct(std::move(pool), config["groups"][0]["block_size"],                  \
+                              config["max_model_len"], config["enable_caching"]);                  \
   }                                                                                                \
   void kvproof_direct_destroy(kvproof_direct* subject) { delete subject; }                         \
   uint32_t kvproof_direct_arrive(kvproof_direct* subject, const int32_t* tokens, uint32_t count) { \
