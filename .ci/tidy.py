@@ -18,8 +18,8 @@ from fnmatch import translate
 from functools import cache
 from pathlib import Path
 
-# The rooms of three folders, and the rooms that the headers and modules of each may use, which come
-# before it: no arrow leads back. Tests of properties/ use any.
+# The rooms of four folders, and the rooms that the headers and modules of each may use, which come
+# before it: no arrow leads back. Tests of properties/ and bench/ use any.
 ROOMS = {
     "properties/": {
         "caller": "", "laws": "caller", "shadow": "caller laws", "audit": "caller laws shadow",
@@ -29,6 +29,16 @@ ROOMS = {
         "allocators": "sources", "facts": "allocators"},
     "properties/engines/": {
         "kit": "", "allocators": "kit", "live": "kit", "scheduler": "kit", "findings": ""},
+    "bench/": {
+        "results": "", "instruments": "results", "suites.h": "results", "requests": "",
+        "storage": "",
+        "serving": "instruments requests results storage suites.h",
+        "hit_rate": "instruments requests",
+        "studies": "hit_rate requests results serving storage",
+        "kernels": "instruments requests suites.h", "live": "instruments suites.h",
+        "allocator": "instruments results suites.h",
+        "gate": "instruments results serving storage", "peers": "kernels", "campaign": "",
+        "verbs": "gate hit_rate instruments requests results serving studies suites.h"},
     "reports/kvproof_report/": {
         "common": "", "draw": "common", "figures": "common draw", "page": "common draw figures",
         "run": "common page", "device": "common draw", "__init__": "", "__main__": "common",
@@ -146,8 +156,7 @@ def check_rooms(files, folders=None):
 
 def used(top, modules, path, line):
     """The rooms of which a line uses one."""
-    in_properties = top.startswith("properties/")
-    if in_properties and path.endswith(("_test.cpp", "_test.py")):
+    if not top.startswith("reports/") and path.endswith(("_test.cpp", "_test.py")):
         return set()
     if not path.endswith(".py"):
         match = INCLUDE.match(line)
@@ -156,7 +165,7 @@ def used(top, modules, path, line):
     if match := re.match(rf" *from {Path(top).name}(?:\.| import \(?)(\w+)", line):
         return {match[1]}
     match = re.match(r" *(?:import|from) (\w+)", line)
-    return modules.get(match[1], set()) if match and in_properties else set()
+    return modules.get(match[1], set()) if match and top.startswith("properties/") else set()
 
 
 def check_includes(files):

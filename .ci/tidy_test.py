@@ -90,6 +90,8 @@ REFUSED = (  # (a check, files, what it says of them)
     (lambda files: tidy.check_rooms({}, files), "a may use b, which does not come before it",
      {"x": {"a": "b", "b": ""}}),
     (tidy.check_rooms, "attic is none of the ROOMS", {"properties/attic/a.h": "int a;\n"}),
+    (tidy.check_rooms, "bench/storage/a.h:1: storage uses serving",
+     {"bench/storage/a.h": '#include "bench/serving/engine.h"\n'}),
     (tidy.check_rooms, "kit/a.h:1: kit uses live",
      {f"{ENGINES}kit/a.h": f'#include "{ENGINES}live/b.h"\n'}),
     (tidy.check_rooms, "live/a.py:1: live uses scheduler", {
