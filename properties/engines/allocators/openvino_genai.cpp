@@ -98,10 +98,8 @@ class OpenVino final : public kvproof_kit::Engine {
 
   bool grow(EngineRequest& r, std::size_t end) override {
     const Group mine = group(r);
-    for (std::size_t at = mine->get_prompt_len() + (*mine)[0]->get_generated_len();
-         at < r.tokens.size(); ++at) {
-      (*mine)[0]->append_token(r.tokens[at], 0);
-    }
+    std::size_t at = mine->get_prompt_len() + (*mine)[0]->get_generated_len();
+    while (at < r.tokens.size()) (*mine)[0]->append_token(r.tokens[at++], 0);
     ov::genai::SchedulerConfig config;
     config.enable_prefix_caching = caching();
     config.max_num_batched_tokens = end - mine->get_num_processed_tokens();
@@ -178,9 +176,8 @@ class OpenVino final : public kvproof_kit::Engine {
     std::vector<Key> out;
     const Group fresh = r.tokens.empty() ? nullptr : group_of(r, r.tokens.size());
     for (std::size_t end = 1; end <= r.tokens.size(); ++end) {
-      out.push_back((*fresh)[0]->get_hash(end, size()));
+      made_.insert(out.emplace_back((*fresh)[0]->get_hash(end, size())));
     }
-    made_.insert(out.begin(), out.end());
     return out;
   }
 

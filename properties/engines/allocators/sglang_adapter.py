@@ -8,8 +8,7 @@ from array import array
 from types import SimpleNamespace
 
 import torch
-from kvproof import RadixAdapter
-from kvproof.nothing import kind
+from kvproof import RadixAdapter, nothing
 from stand_in import engine
 
 engine("sglang")
@@ -41,7 +40,7 @@ class Sglang(RadixAdapter):
         self.tree = RadixCache(CacheInitParams(False, self.rows, self.pool, self.size))
 
     def matched(self, r):
-        request = schedule_batch.Req(r.name, "", array("q", r.tokens), kind("Sampling"))
+        request = schedule_batch.Req(r.name, "", array("q", r.tokens), nothing.kind("Sampling"))
         request.init_next_round_input(self.tree)
         return request
 
