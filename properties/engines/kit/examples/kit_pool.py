@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""An example of an adapter in Python: a store of blocks over the package, which keeps the requests.
+"""An example of an adapter in Python: a store of blocks over the package, which keeps its tables.
 
     PYTHONPATH=properties/engines/kit kvproof check --subject-command='python3 kit_pool.py'
 """

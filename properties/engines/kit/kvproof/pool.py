@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores of blocks that know no requests: take, touch, release, publish, lookup. The kit keeps
-requests and tables as an engine would."""
+"""Stores of blocks that know no requests: take, touch, drop, publish, find. The kit keeps the
+tables of requests as an engine would."""
 
 from kvproof.engine import EngineAdapter, needed
 from kvproof.requests import chain
