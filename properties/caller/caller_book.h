@@ -6,8 +6,6 @@
 // Valid:   it tells valid calls from broken ones. An engine's allocator may answer a broken call
 //          with anything, so a foreign allocator gets only valid calls, and an adapter need not
 //          check them. Our own subjects get all calls.
-// Apart:   the kits for engines keep books of their own. They run in the engine's process, in C++17
-//          or Python, and are installed without this library.
 #pragma once
 
 #include <cstdint>

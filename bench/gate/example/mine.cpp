@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An example of an allocator whose changes are gated: free blocks stand in a linked list, what they
-// hold in a table of open addressing. kvproof_kit.h keeps the requests, for `check` by lines of
-// JSON, and for `gate` by direct calls.
+// hold in a table of open addressing. kvproof_kit.h keeps the tables of requests, for `check` by
+// lines of JSON, and for `gate` by direct calls.
 #include "properties/engines/kit/kvproof_kit.h"
 
 namespace mine {

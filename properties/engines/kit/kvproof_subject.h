@@ -36,7 +36,8 @@ uint32_t kvproof_subject_abi(void);
 // NULL may be returned. Several managers never live at the same time.
 kvproof_subject* kvproof_subject_create(const char* header, const char** promises);
 
-// Performs one operation. Returns {"out":...,"events":[...]}, or {"unsupported":true}.
+// Performs one operation, or calls the hooks of a line where *promises has the level "engine".
+// Returns {"out":...,"events":[...]}, or {"unsupported":true}.
 const char* kvproof_subject_apply(kvproof_subject* subject, const char* operation);
 
 // Returns the state as it is now: {"free":7,"ref":[[1,1]],"tables":{"r0":[[1]]},...}.

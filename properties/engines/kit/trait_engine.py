@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small prefix-caching engine over the kit that does one thing otherwise, and may abuse that:
-each trait must word what it is about, and nothing else.
+each trait must exempt what it is about, and nothing else.
 
     trait_engine.py TRAIT=VALUE [declare] [abuse]
 """
