@@ -130,6 +130,10 @@ def set_axes(axes: Axes, column: Column, bars: Sequence[Bar | None], size: float
     place: Callable[[float], float] = (lambda v: math.log(v / low)) if column.log else float
     scale = min([(size - (2 if apart else bar.text_width() + 2)) / place(bar.end)
                  for bar in known] or [1])
+    longest = max([bar.end for bar in known], default=1)
+    for bar in known:  # a spread is cut only where it would make all bars short
+        if bar.span and 0 < bar.span[1] <= 2 * longest:
+            scale = min(scale, (size - 4) / place(bar.span[1]))
     axes.set_ylim(tall, 0)
     if column.log:
         axes.set_xscale("log")

@@ -139,20 +139,24 @@ class Dots:
         values += [value for value in (*(row.to for row in self.rows), self.mark)
                    if value is not None]
         low, high = min(values, default=0), max(values, default=0) or 1
-        marks = max(2, int(d.axes_width(axes) // 58))
+        marks = max(2, int(d.axes_width(axes) // 45))
         if not self.log:
             axes.set_xlim(min(0, low) if self.least is None else self.least,
                           1.06 * high if self.most is None else self.most)
             bounds = axes.get_xlim()
             spots = MaxNLocator(min(marks, 8), steps=[1, 2, 5, 10]).tick_values(*bounds)
-            d.ticks(axes.xaxis, [m for m in spots if bounds[0] <= m <= bounds[1]], self.ticks)
+            spots = [m for m in spots if bounds[0] <= m <= bounds[1]]
+            if self.mark is not None:  # named, too, in the place of ticks that are too near
+                near = 28 / d.axes_width(axes) * (bounds[1] - bounds[0])
+                spots = sorted([m for m in spots if abs(m - self.mark) > near] + [self.mark])
+            d.ticks(axes.xaxis, spots, self.ticks)
             return
         positive = low > 0
         low, high = self.least or low / 1.4, self.most or 1.4 * high
         if positive:
             axes.set_xscale("log")
             axes.set_xlim(low, high)
-            spots = d.log_marks(low, high, marks)
+            spots = d.log_marks(low, high, marks, marks)
         else:
             axes.set_xscale("symlog", linthresh=1, linscale=0.5)
             axes.set_xlim(0, max(high, 2))

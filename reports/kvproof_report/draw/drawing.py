@@ -209,10 +209,10 @@ def powers(low: float, high: float, base: int = 10) -> list[float]:
     return [base ** exponent for exponent in range(first, last + 1)]
 
 
-def log_marks(low: float, high: float, most: int = 9) -> list[float]:
+def log_marks(low: float, high: float, most: int, most_powers: int) -> list[float]:
     """The ticks of a log axis: 1, 2, 5, 10 ... if they are few enough, else the powers of ten."""
     marks = [m for p in powers(low / 10, high) for m in (p, 2 * p, 5 * p) if low <= m <= high]
-    return marks if len(marks) <= most else thin(powers(low, high), most)
+    return marks if len(marks) <= most else thin(powers(low, high), most_powers)
 
 
 def thin(marks: list[float], most: int) -> list[float]:

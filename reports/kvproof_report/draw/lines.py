@@ -19,6 +19,7 @@ from kvproof_report.draw.sheet import Key
 LEFT, RIGHT = 52, 20  # [px] beside a panel
 LEAST = 180  # [px] of a panel that leaves room for names at the ends of its lines
 PER_MARK = {"x": 45, "y": 30}  # [px] from one tick to the next
+PER_POWER = {"x": 45, "y": 18}  # [px] from one power to the next
 
 
 @dataclass
@@ -55,8 +56,9 @@ class Axis:
         return low, (high if high in self.span else low + 1.08 * (high - low)) + (high == low)
 
     def set(self, ruler: Ruler, low: float, high: float, pixels: float) -> None:
-        most = max(2, int(pixels // PER_MARK[ruler.axis_name]))
-        marks = self.marks or (d.log_marks(low, high, most) if self.base else [
+        most, powers = (max(2, int(pixels // room[ruler.axis_name]))
+                        for room in (PER_MARK, PER_POWER))
+        marks = self.marks or (d.log_marks(low, high, most, powers) if self.base else [
             m for m in MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(low, high)
             if low <= m <= high * 1.001])
         d.ticks(ruler, marks, self.text)

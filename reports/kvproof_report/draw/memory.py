@@ -23,6 +23,10 @@ class Area:
 class Memory(Lines):
     areas: Sequence[Area] = ()
 
+    def right(self, width: float) -> float:
+        """Less where the last tick ends with the axis."""
+        return super().right(width) if self.names() or not self.x.marks else 4
+
     def set_axes(self, axes: Axes, size: float) -> None:
         super().set_axes(axes, size)
         if self.x.marks and axes.get_xticklabels():  # the last of these stands at the right end

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import math
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, Callable, Protocol, Sequence
+from typing import Any, Callable, Mapping, Protocol, Sequence
 
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from kvproof_report.draw import drawing as d
+
+
+KEY_GAP = 20  # [px] between two names of a key
 
 
 class Part(Protocol):
@@ -74,27 +78,43 @@ class Beside:
 class Key:
     """What the looks of lines and marks mean, for names too long to stand beside them."""
     entries: list[d.Entry]
-    left: float = 20  # [px]
+    left: float = 20  # [px], less where that makes it lower
+    fill: Mapping[str, float] = field(default_factory=dict)  # opacities of marks; 0: hollow
 
-    def columns(self, width: float) -> int:
-        """As many as the longest name allows."""
+    def rows(self, left: float, width: float) -> int:
+        """How many rows the longest name leads to."""
         longest = max(d.text_width(text) for text, _ in self.entries)
-        return max(1, min(len(self.entries), int((width - self.left) // (41 + longest))))
+        columns = int((width - left + KEY_GAP) // (35 + longest + KEY_GAP))
+        return math.ceil(len(self.entries) / max(1, min(len(self.entries), columns)))
+
+    def layout(self, width: float) -> tuple[float, int, float]:
+        """@return the room at the left, the rows, and the width of one of equal columns"""
+        least = min(self.left, 4)
+        left = least if self.rows(least, width) < self.rows(self.left, width) else self.left
+        rows = self.rows(left, width)
+        columns = math.ceil(len(self.entries) / rows)
+        return left, rows, (width - left + KEY_GAP) / columns
 
     def height(self, width: float) -> float:
-        return 19 * math.ceil(len(self.entries) / self.columns(width)) + 6 if self.entries else 0
+        return 19 * self.layout(width)[1] + 6 if self.entries else 0
 
     def draw(self, figure: Figure, left: float, top: float, width: float) -> None:
         if not self.entries:
             return
-        columns = self.columns(width)
-        size = (width - self.left) / columns
-        axes = d.canvas(figure, left + self.left, top, size * columns, self.height(width))
+        indent, rows, size = self.layout(width)
+        columns = math.ceil(len(self.entries) / rows)
+        axes = d.canvas(figure, left + indent, top, width - indent, self.height(width))
         for nth, (text, (colour, dash, marker)) in enumerate(self.entries):
             x, y = nth % columns * size, nth // columns * 19 + 9
+            fill = self.fill.get(text, 1)
+            tall = 12 if marker == "|" else 9 if text in self.fill and marker in "sD" else 5
             axes.plot([x, x + 13, x + 26], [y] * 3, color=colour, linestyle=dash, marker=marker,
-                      markevery=[1], linewidth=0.9 if colour in (d.INK, d.SOFT) else 1.7)
-            d.write(axes, d.shortened(text, size - 35), (x + 33, y), (0, 0), colour, va="center")
+                      markevery=[1], markersize=tall, markeredgewidth=1 + (marker == "|"),
+                      markerfacecolor=to_rgba(colour, fill) if fill else "none",
+                      markeredgecolor=to_rgba(colour, fill or 1),
+                      linewidth=0.9 if colour in (d.INK, d.SOFT) else 1.7)
+            d.write(axes, d.shortened(text, size - KEY_GAP - 35), (x + 33, y), (0, 0), colour,
+                    va="center")
 
 
 @dataclass

@@ -166,7 +166,7 @@ def draw_shapes(results):
     return [Dots(shape_rows(results), "share of the read ceiling; line: 10 to 90 %", mark=1,
                  spread=True),
             Key([("paged", (d.BLUE, "", "o")), ("paged, NHD", (d.GREEN, "", "o")),
-                 ("contiguous (hollow)", (d.VERMILLION, "", "o"))])]
+                 ("contiguous", (d.VERMILLION, "", "o"))], fill={"contiguous": 0})]
 
 
 def finding_shapes(results):

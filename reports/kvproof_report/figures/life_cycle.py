@@ -50,7 +50,8 @@ def draw(results):
             parts_of(result), text, span=(metric.low, metric.high) if metric.has_spread else None,
             mark=(result.value(FLOOR), d.VERMILLION) if FLOOR in result.metrics else None)]))
     return [Bars(rows, [Column(x=Axis("ns per block of a request; mark: its hash alone"))]),
-            Key([(name, (colour, "", "s")) for _, _, name, colour in PHASES])]
+            Key([(name, (colour, "", "s")) for _, _, name, colour in PHASES],
+                fill={name: 1 for *_, name, _ in PHASES})]
 
 
 def parts_of(result):
@@ -107,9 +108,10 @@ def number(results):
 
 PLOT = Plot(
     "life-cycle", "life_cycle", "kvproof-bench --filter=life_cycle", draw, finding,
-    "The mark in a bar is the hash alone of the same tokens, below which no life can be; the "
-    "colours are what the time is spent on, divided as the phases share it when they are timed "
-    "apart (admission: arrive with all hashing, look up, allocate).",
+    "The mark in a bar is the hash alone of the same tokens, below which no life can be; the thin "
+    "line under it runs from the shortest to the longest time. The colours are what the time is "
+    "spent on, divided as the phases share it when they are timed apart (admission: arrive with "
+    "all hashing, look up, allocate).",
     "Timed on one core, through the interface that a replay uses: arrive with all hashing, look "
     "up, allocate, 256 decoded tokens one at a time, finish; 1,024 prompt tokens, half of them "
     "cached; the pool warm and full; the divisor is 80 blocks. Instructions by callgrind.",

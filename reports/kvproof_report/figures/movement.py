@@ -37,7 +37,8 @@ def draw(results):
                                     for i, r in enumerate(same)]) for label, same in group]
             for operation, group in cases(results).items()}
     return [Dots(grouped(rows), "share of the copy ceiling; line: 10 to 90 %", mark=1, spread=True),
-            Key([("fastest way", (d.BLUE, "", "o")), ("other ways (hollow)", (d.GREY, "", "o"))])]
+            Key([("fastest way", (d.BLUE, "", "o")), ("other ways", (d.GREY, "", "o"))],
+                fill={"other ways": 0})]
 
 
 def finding(results):

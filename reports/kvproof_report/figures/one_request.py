@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory of one request as it grows: one buffer of the maximum length against blocks."""
 
+from dataclasses import replace
+
 from kvproof_report.common.experiments import STORAGES
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.lines import Axis, Series
@@ -54,17 +56,16 @@ def name_of(storage, row):
 
 def first_blocks(rows, block):
     """The first few blocks again, large enough to see the steps."""
-    points = held(rows, MB)
-    stairs = [spot for (start, _), (end, y) in zip(points, points[1:])
-              for spot in ((start, y), (end, y))]
-    used = [(r["tokens"], r.value("used_bytes") / MB) for r in rows]
+    area = waste(rows, MB)
+    stairs = [spot for (start, used, _), (end, more, y) in zip(area.bounds, area.bounds[1:])
+              for spot in ((start, used, y), (end, more, y))]
     return Memory("", Axis("tokens of the request", span=(0, 4 * block), text=count,
                            marks=range(0, 4 * block + 1, block)),
                   Axis("the first four blocks (MB)", span=[0]),
-                  [Series("", (d.BLUE, d.SOLID, ""), stairs),
-                   Series("", (d.INK, d.SOLID, ""), used, 1)],
+                  [Series("", (d.BLUE, d.SOLID, ""), [(x, y) for x, _, y in stairs]),
+                   Series("", (d.INK, d.SOLID, ""), [(x, used) for x, used, _ in area.bounds], 1)],
                   corner=[("allocated", d.BLUE), ("filled with tokens", d.INK)], tall=250,
-                  areas=[waste(rows, MB)])
+                  areas=[replace(area, bounds=stairs)])
 
 
 def finding(results):

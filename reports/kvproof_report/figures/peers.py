@@ -54,8 +54,8 @@ def draw_allocators(results):
             [Dot(r.metrics[name], colour, hollow=hollow)
              for name, (colour, hollow) in times.items() if name in r.metrics]) for r in group]
         for operation, group in groups(results, "operation").items()}
-    return [Key([("ours", (d.BLUE, "", "o")), ("theirs (hollow)", (d.VERMILLION, "", "o")),
-                 ("theirs, inside a binding", (d.VERMILLION, "", "o"))]),
+    return [Key([("ours", (d.BLUE, "", "o")), ("theirs", (d.VERMILLION, "", "o")),
+                 ("theirs, inside a binding", (d.VERMILLION, "", "o"))], fill={"theirs": 0}),
             Dots(grouped(rows), "ns a block (decode step: a token), log scale", log=True)]
 
 

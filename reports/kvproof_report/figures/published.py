@@ -63,7 +63,7 @@ def draw(results):
     for row in results:
         units.setdefault(row.metrics["here"].unit, []).append(row)
     return [Key([("here, and over what is unknown", (d.GREY, d.SOLID, "o")),
-                 ("published (hollow)", (d.INK, "None", "D"))], left=0)] + [
+                 ("published", (d.INK, "None", "D"))], 0, {"published": 0})] + [
         panel(rows, unit) for unit, rows in units.items()]
 
 

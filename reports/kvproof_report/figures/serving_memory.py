@@ -49,9 +49,10 @@ def mean_share(rows, name):
 def draw(results):
     sources = panels(results)
     storages = [s for s in STORAGES if any(s in lines for lines in sources.values())]
-    key = [(name + ": pale" * (colour is None and opacity < 1), (colour or d.GREY, "None", "s"))
-           for _, name, colour, opacity in PARTS]
-    return [Key(key, left=4)] + [
+    key = Key([(name, (colour or d.GREY, "None", "s")) for _, name, colour, _ in PARTS] +
+              [("free", (d.GREY, "None", "s"))], 4,
+              {"free": 0, **{name: opacity for _, name, _, opacity in PARTS}})
+    return [key] + [
         part for source, lines in sources.items()
         for part in (Words(d.shorten(source, 44), d.INK, "bold"), Beside(
             [panel(storage, lines.get(storage)) for storage in storages], 165, 4))]

@@ -59,7 +59,18 @@ class FormsTest(unittest.TestCase):
             self.assertEqual([(bar.get_x(), bar.get_width()) for bar in axes.patches],
                              [(0, 10), (10, 2), (0, 24)])
             self.assertGreater(texts["12 of 24"].x0, axes.transData.transform((24, 0))[0])
+            self.assertGreaterEqual(axes.get_xlim()[1], 40)  # the spread is inside
             self.assertEqual(texts[LONG[:30]].x1 < axes.bbox.x0, width > 500)
+
+    def test_a_key_has_equal_columns_and_shows_marks_as_they_are_drawn(self):
+        key = Key([("theirs", (d.BLUE, "", "o")), ("half", (d.RED, "", "s")),
+                   *[("ours", (d.BLUE, "", "o"))] * 4], fill={"theirs": 0, "half": 0.5})
+        (axes,) = self.texts(475, key)[0].axes  # as wide as 4 or 5 of them
+        self.assertEqual([text.xy for text in axes.texts[3:]], [
+            (text.xy[0], text.xy[1] + 19) for text in axes.texts[:3]])
+        theirs, half, ours, *_ = axes.lines
+        self.assertEqual(theirs.get_markerfacecolor(), "none")
+        self.assertEqual([mark.get_markerfacecolor()[3] for mark in (half, ours)], [0.5, 1])
 
     def test_parts_stand_below_each_other_where_the_width_is_too_small(self):
         beside = Beside([panel(), panel()], 300)

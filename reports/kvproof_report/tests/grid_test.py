@@ -54,6 +54,9 @@ class GridTest(unittest.TestCase):
         axes = axes_of(Dots([Row("a", dots)], "unit", most=10), 350)
         self.assertEqual([list(line.get_xdata()) for line in axes.lines if
                           line.get_color() in (d.BLUE, d.RED)], [[2, 10], [10], [0]])
+        axes = axes_of(Dots([Row("a", dots)], "unit", mark=31), 350)
+        self.assertEqual([text.get_text() for text in axes.get_xticklabels()],
+                         ["0", "10", "20", "31", "40"])
         for values, scale in (([0, 30], "symlog"), ([3, 30], "log")):
             rows = [Row("a", [Dot(exact(value), d.BLUE) for value in values])]
             self.assertEqual(axes_of(Dots(rows, "unit", log=True), 350).get_xscale(), scale)
