@@ -6,6 +6,8 @@
 // Valid:   it tells valid calls from broken ones. An engine's allocator may answer a broken call
 //          with anything, so a foreign allocator gets only valid calls, and an adapter need not
 //          check them. Our own subjects get all calls.
+// Engines: kit/engine_book.h keeps what an engine is told of its requests beside this book, and
+//          reads the rest from here.
 #pragma once
 
 #include <cstdint>

@@ -47,7 +47,8 @@ std::string EngineBook::why_not(const CacheConfig& config, const Promises& promi
 std::optional<RecordedState> EngineBook::build() {
   Said said = call({.hooks = {"build"}});
   if (said.good()) return std::move(said.line.state);
-  throw TextError("build", "an engine, found " + said.out.dump() + said.line.unsupported);
+  const std::string& reason = said.line.unsupported;
+  throw TextError("build", "an engine, found " + (reason.empty() ? said.out.dump() : reason));
 }
 
 TraceLine EngineBook::perform(const Operation& operation) {

@@ -14,10 +14,11 @@ PLAIN = {"groups": 1, "kinds": ["full", "mla"], "eagle": False, "watermark": Fal
          "in_flight": False, "max_tokens": False}
 
 
-def needed(unless=""):
-    """Marks a hook that an adapter defines by itself, unless it defines that other one."""
+def needed(unless="", operation=""):
+    """Marks a hook that an adapter defines by itself, unless it defines that other one; if an
+    operation is named, only where the adapter declares it."""
     def mark(hook):
-        hook.unless = unless
+        hook.unless, hook.operation = unless, operation
         return hook
     return mark
 
@@ -50,7 +51,7 @@ class EngineAdapter(Adapter):
         """Makes the engine anew, of self.usable blocks of self.size tokens; self.caching says
         whether with a prefix cache."""
 
-    @needed()
+    @needed(operation="lookup")
     def lookup(self, r):
         """Returns the blocks of the prefix that a request, which has tokens, is admitted with; or
         {"blocks": [...], "tokens": n} where the hit ends inside the last one."""
@@ -84,8 +85,24 @@ class EngineAdapter(Adapter):
 
     def append(self, r, tokens): ...  # of one that holds blocks; they are the last of r.tokens
     def advance(self, r): ...  # its first r.computed tokens have K and V
-    def fork(self, r, child): ...
     def finish(self, r): ...
+
+    @needed(operation="fork")
+    def fork(self, r, child):
+        """Has a child begin with the tokens and blocks of a request."""
+
+    @needed(operation="truncate")
+    def truncate(self, r, tokens):
+        """Gives back what a request holds behind so many tokens."""
+
+    @needed(operation="decode")
+    def decode(self, *given):
+        """Takes requests and then a list with a token of each, makes room for these, and returns
+        the indexes of the requests that are refused."""
+
+    @needed(operation="reset")
+    def reset(self):
+        """Forgets all content and returns True; or False where it has changed nothing."""
 
     # ---- what an engine shows; None: it does not ------------------------------------------------
 
@@ -129,20 +146,26 @@ class EngineAdapter(Adapter):
 
     def begin(self, config):
         """@return what the engine says of itself; kvproof has build() called if it suits"""
-        inside = self.traits.get("lookup") == "within_allocate"
         can = PLAIN | self.abilities
         if self.one_by_one:
             can["appends"] = "one"
         if self.whole_steps:
             can["advance"] = "whole"
-        if self.always_hits or inside:
+        if self.always_hits or self.looks_up_within():
             can["without_lookup"] = False
         self.config, self.caching, self.requests = config, config["enable_caching"], {}
         self.size, self.usable = config["groups"][0]["block_size"], config["num_blocks"] - 1
-        return {"level": "engine", "promises": self.promises, "block_ids": True, "operations": [
-                    o for o in self.operations.split() if o != "lookup" or not inside],
-                "traits": self.traits, "abilities": can, "contents": self.has("contents"),
+        return {"level": "engine", "promises": self.promises, "block_ids": True,
+                "operations": self.asked(), "traits": self.traits, "abilities": can,
+                "contents": self.has("contents"),
                 **({"capacity": self.capacity} if self.capacity else {})}
+
+    def looks_up_within(self):
+        return self.traits.get("lookup") == "within_allocate"
+
+    def asked(self):
+        """@return the operations that may be asked of it"""
+        return [o for o in self.operations.split() if o != "lookup" or not self.looks_up_within()]
 
     def has(self, hook):
         """@return whether the adapter defines a hook"""
@@ -150,17 +173,23 @@ class EngineAdapter(Adapter):
 
     def missing(self):
         """@return which hooks the adapter lacks, and what they are for; empty if none"""
-        out = []
-        for name in dir(self):
-            hook = getattr(self, name)
-            unless = getattr(hook, "unless", None)
-            skipped = name == "lookup" and (self.traits.get("lookup") == "within_allocate"
-                                            or "lookup" not in self.operations.split())
-            if unless is not None and not skipped and not (unless and self.has(unless)):
-                text = " ".join(inspect.getdoc(hook).split()).rstrip(".")
-                out.append(f"the hook {name}{inspect.signature(hook)}, which "
-                           f"{text[0].lower()}{text[1:]}")
-        return f"class {type(self).__name__} lacks {'; '.join(out)}" if out else ""
+        out, classes = {}, type(self).__mro__
+        asked = {"", *self.asked()}
+
+        def defines(hook, before):
+            return any(hook in vars(each) for each in classes[:before])
+
+        for at, each in enumerate(classes):
+            for name, hook in vars(each).items():
+                if getattr(hook, "operation", None) not in asked or (
+                        hook.unless and defines(hook.unless, at)):
+                    continue
+                if not defines(name, at) or not callable(getattr(self, name)):
+                    text = " ".join(inspect.getdoc(hook).split()).rstrip(".")
+                    out[name] = (f"the hook {name}{inspect.signature(hook.__get__(self))}, which "
+                                 f"{text[0].lower()}{text[1:]}")
+        lacks = "; ".join(out[name] for name in sorted(out))
+        return f"class {type(self).__name__} lacks {lacks}" if out else ""
 
     def learn(self, facts):
         """Facts of requests, by name; None: it is forgotten."""
@@ -202,9 +231,9 @@ class EngineAdapter(Adapter):
         except NotImplementedError as error:
             return {"unsupported": True, "reason": str(error)}
         except Exception as error:
-            if "build" in line["hooks"]:
-                raise
             answer = {"out": {"error": described(error)}}
+            if "build" in line["hooks"]:
+                return answer  # there is nothing that could be shown
         if last.copies:
             answer["copies"], last.copies = [self.ids(pair) for pair in last.copies], []
         events = self.events(line)
