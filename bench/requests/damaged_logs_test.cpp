@@ -13,7 +13,7 @@
 
 #include "bench/requests/log_test_support.h"
 #include "bench/requests/open_log.h"
-#include "optimized/concurrent/checks/sanitizer.h"
+#include "reference/support/sanitizer.h"
 
 namespace kvproof::bench {
 namespace {

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "kernels/simt/clocks.h"
-#include "kernels/simt/fiber.h"
 #include "kernels/simt/runtime.h"
 #include "reference/mix64.h"
+#include "reference/support/fiber.h"
 
 #if defined(KVPROOF_SIMT_TSAN)
 #include <sanitizer/tsan_interface.h>

@@ -12,9 +12,9 @@
 
 #include "kernels/implementation.h"
 #include "kernels/simt/cuda.h"
-#include "kernels/simt/fiber.h"
 #include "kernels/simt/warp_matrix.h"
 #include "properties/kernels/memory.h"
+#include "reference/support/fiber.h"
 
 namespace kvproof::properties {
 namespace {
@@ -40,8 +40,8 @@ std::string here(int line) { return "simt_test.cpp:" + std::to_string(line); }
 
 // The launcher prints this line: with ucontext the kernel tests take several times as long.
 TEST(Simt, SaysWhichFibersItRunsOn) {
-  std::printf("fibers: %s\n", simt::Fiber::kind());
-  EXPECT_STREQ(simt::Fiber::kind(), KVPROOF_FIBERS);
+  std::printf("fibers: %s\n", Fiber::kind());
+  EXPECT_STREQ(Fiber::kind(), KVPROOF_FIBERS);
 }
 
 TEST(Simt, ReportsADivergentBarrierAndWhoWaitsWhere) {

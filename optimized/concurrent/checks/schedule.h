@@ -10,11 +10,12 @@
 //          ThreadSanitizer look for those.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
-#include <memory>
 #include <vector>
+
+#include "reference/support/fiber.h"
 
 namespace kvproof::properties::concurrency {
 
@@ -24,9 +25,6 @@ using Choose = std::function<std::uint32_t(std::uint32_t options, bool forced)>;
 class Schedule {
  public:
   explicit Schedule(std::uint32_t most_fibers);
-  ~Schedule();
-  Schedule(const Schedule&) = delete;
-  Schedule& operator=(const Schedule&) = delete;
 
   /// Runs body(0) to body(num - 1) to their ends. Bodies do not throw.
   /// @return false if at some point all fibers waited; they are then left where they are
@@ -34,8 +32,20 @@ class Schedule {
                          const Choose& choose);
 
  private:
-  struct Fibers;
-  std::unique_ptr<Fibers> fibers_;
+  static constexpr std::uint32_t kMostWaits = 10'000;  // so many in a row: no fiber can go on
+
+  static void enter(void* context);
+  static void passed(void* context, bool waits);
+  /// The fiber that `choose` takes among those that are not done, counted from `now_` on.
+  [[nodiscard]] std::uint32_t pick(bool forced) const;
+
+  std::deque<Fiber> fibers_;
+  std::uint32_t num_ = 0;
+  std::uint32_t num_running_ = 0;
+  std::uint32_t now_ = 0;
+  std::uint32_t num_waits_ = 0;
+  const std::function<void(std::uint32_t)>* body_ = nullptr;
+  const Choose* choose_ = nullptr;
 };
 
 /// Enumerates all sequences of choices with at most `most_preemptions` choices against staying.

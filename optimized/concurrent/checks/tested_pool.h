@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "optimized/concurrent/checks/race_point.h"
-#include "optimized/concurrent/checks/sanitizer.h"
 #include "optimized/pool/block_record.h"
 #include "optimized/pool/hashing.h"
 #include "reference/config.h"
+#include "reference/support/sanitizer.h"
 
 namespace kvproof::properties::concurrency {
 

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <new>
 
-#include "optimized/concurrent/checks/sanitizer.h"
 #include "properties/sources/exhaustive/arena.h"
+#include "reference/support/sanitizer.h"
 
 #if !KVPROOF_UNDER_ASAN && !KVPROOF_UNDER_TSAN
 

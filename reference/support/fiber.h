@@ -6,12 +6,14 @@
 #include <cstddef>
 #include <memory>
 
-namespace kvproof::simt {
+namespace kvproof {
 
 /// A reusable fiber. resume() runs it until it pauses or its body ends, and tells the sanitizers.
 class Fiber {
  public:
-  Fiber();
+  /// @param ordered whether ThreadSanitizer takes what ran before a switch as ordered before the
+  /// rest, as it is; otherwise it looks at fibers as at threads
+  explicit Fiber(bool ordered = false);
   ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
@@ -31,4 +33,4 @@ class Fiber {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace kvproof::simt
+}  // namespace kvproof

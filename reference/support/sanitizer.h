@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Says under which sanitizer a unit was compiled, for both compilers.
+// Says under which sanitizer a unit was compiled, for both compilers. A unit that is not, but talks
+// to the sanitizer of the others, is compiled with KVPROOF_UNDER_TSAN=1.
 #pragma once
 
 #if defined(__has_feature)
@@ -20,8 +21,8 @@
 #define KVPROOF_UNDER_ASAN 0
 #endif
 
-namespace kvproof::properties::concurrency {
+namespace kvproof {
 
 inline constexpr bool kUnderThreadSanitizer = KVPROOF_UNDER_TSAN != 0;
 
-}  // namespace kvproof::properties::concurrency
+}  // namespace kvproof
