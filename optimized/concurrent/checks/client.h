@@ -17,6 +17,7 @@
 
 #include "optimized/concurrent/checks/linearizability.h"
 #include "optimized/concurrent/checks/tested_pool.h"
+#include "reference/mix64.h"
 #include "reference/support/say.h"
 
 namespace kvproof::properties::concurrency {
@@ -46,6 +47,7 @@ class Client {
   std::uint64_t num_overlapping = 0;  // calls during which others began or ended
   std::uint64_t num_hits = 0;
   std::uint64_t num_refused = 0;
+  std::uint64_t blocks_in_order = 0;  // a hash of the blocks that calls handed out
 
   /// One call.
   void call() {
@@ -107,6 +109,7 @@ class Client {
   void hold(BlockId block, std::uint32_t content) {
     if (content != kUnknown) field_.references[block].fetch_add(1, std::memory_order_relaxed);
     held_.push_back({block, content});
+    blocks_in_order = mix64(blocks_in_order ^ block);
   }
 
   void take() {

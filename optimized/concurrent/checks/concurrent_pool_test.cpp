@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The concurrent pool from one thread keeps BlockPool's contract; and its lock.
+// The concurrent pool from one thread answers as BlockPool does; and its lock.
 #include "optimized/concurrent/concurrent_pool.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <tuple>
 
 #include "optimized/concurrent/checks/run.h"
 #include "optimized/pool/block_pool.h"
@@ -12,113 +13,46 @@
 namespace kvproof::properties::concurrency {
 namespace {
 
-using optimized::BlockPool;
 using optimized::ConcurrentPool;
 
-/// Both pools side by side. A call throws if their answers differ, or their states after it.
-class Twins final : public Tested<ConcurrentPool<Key>> {
-  using Base = Tested<ConcurrentPool<Key>>;
-
+/// The block pool with the calls of the concurrent one.
+class OneThreadPool : public optimized::BlockPool<Key> {
  public:
-  Twins(std::uint32_t num_blocks, FreeOrder order)
-      : Base(num_blocks, order), one_(num_blocks, {.order = order}) {}
+  OneThreadPool(std::uint32_t num_blocks, FreeOrder order)
+      : BlockPool(num_blocks, {.order = order}) {}
 
-  bool take(std::span<BlockId> out) override {
-    std::vector<BlockId> expected(out.size());
-    const bool granted = Base::take(out);
-    require(granted == (out.size() <= one_.num_free()), "take is granted");
-    if (!granted) return false;
-    one_.take(expected);
-    require(std::ranges::equal(out, expected), "blocks that take hands out");
-    return compare(true);
+  bool take(std::span<BlockId> out) {
+    if (out.size() > num_free()) return false;
+    BlockPool::take(out);
+    return true;
   }
-  void touch(std::span<const BlockId> blocks) override {
-    Base::touch(blocks);
-    one_.touch(blocks);
-    compare();
-  }
-  void release(std::span<const BlockId> blocks) override {
-    Base::release(blocks);
-    one_.release(blocks);
-    compare();
-  }
-  bool fill(BlockId block, std::uint32_t key, Cell& cell) override {
-    const bool registered = Base::fill(block, key, cell);
-    require(registered == !one_.hashed(block), "publish registers");
-    if (registered) one_.publish(block, pool_key(key));
-    return compare(registered);
-  }
-  std::size_t acquire(std::span<const Key> keys, std::span<BlockId> out) override {
-    const std::size_t found = Base::acquire(keys, out);
-    std::vector<BlockId> expected;
-    for (const Key& key : keys) {
-      const BlockId block = one_.index().find(key);
-      if (block == optimized::kNoBlock) break;
-      expected.push_back(block);
+  std::size_t acquire(std::span<const Key> keys, std::span<BlockId> out) {
+    std::size_t found = 0;
+    for (; found < keys.size(); ++found) {
+      out[found] = index().find(keys[found]);
+      if (out[found] == optimized::kNoBlock) break;
     }
-    one_.touch(expected);
-    require(std::ranges::equal(out.first(found), expected), "blocks that acquire finds");
-    return compare(found);
+    touch(out.first(found));
+    return found;
   }
-  void forget(BlockId block) override {
-    Base::forget(block);
-    one_.forget(block);
-    compare();
-  }
-  bool reset() override {
-    const bool done = Base::reset();
-    require(done == one_.reset(), "reset");
-    return compare(done);
-  }
-
- private:
-  static void require(bool equal, const char* what) {
-    if (!equal) throw std::logic_error(say("the pools differ: ", what));
-  }
-
-  /// @return the answer, if the states are equal
-  template <class Answer = bool>
-  Answer compare(Answer answer = {}) {
-    if (++num_calls_ % (kUnderThreadSanitizer ? 32 : 8) != 0) return answer;
-    require(num_free() == one_.num_free(), "number of free blocks");
-    BlockId a = one_.queue().head();
-    BlockId b = ConcurrentPool<Key>::queue().head();
-    for (std::uint32_t i = 0; i < one_.num_free(); ++i) {
-      require(a == b, "order of the free queue");
-      a = one_.record(a).next;
-      b = record(b).next;
-    }
-    for (BlockId block = 1; block < num_blocks(); ++block) {
-      require(ref_cnt(block) == one_.record(block).ref_cnt, "references");
-      require(hashed(block) == one_.hashed(block), "content");
-    }
-    for (std::uint32_t key = 1; key < 2 * num_blocks(); ++key) {
-      require(index().find(pool_key(key)) == one_.index().find(pool_key(key)), "index");
-    }
-    if (num_calls_ % 1'024 == 0) {
-      audit();
-      one_.audit();
-    }
-    return answer;
-  }
-
-  BlockPool<Key> one_;
-  std::uint64_t num_calls_ = 0;
+  [[nodiscard]] std::uint32_t ref_cnt(BlockId block) const { return record(block).ref_cnt; }
 };
 
-TEST(ConcurrentPool, FromOneThreadIsTheBlockPoolBlockForBlockAndQueueForQueue) {
+TEST(ConcurrentPool, FromOneThreadHandsOutTheBlocksThatBlockPoolDoes) {
   for (const FreeOrder order : {FreeOrder::append, FreeOrder::prepend, FreeOrder::unhashed_first}) {
-    Runner runner([](std::uint32_t num_blocks, FreeOrder free_order) {
-      return std::unique_ptr<TestedPool>(std::make_unique<Twins>(num_blocks, free_order));
-    });
-    runner.on_threads({.seed = 20'260'301,
-                       .num_threads = 1,
-                       .num_calls = 100'000,
-                       .num_blocks = 301,
-                       .order = order},
-                      1);
-    EXPECT_EQ(runner.complaint, "");
-    EXPECT_GT(runner.num_hits, 1'000U);
+    const auto run = [&](MakePool make) {
+      Runner runner(make);
+      runner.on_threads({.seed = 20'260'301,
+                         .num_threads = 1,
+                         .num_calls = 100'000,
+                         .num_blocks = 301,
+                         .order = order},
+                        1);
+      EXPECT_EQ(runner.complaint, "");
+      EXPECT_GT(runner.num_hits, 1'000U);
+      return std::tuple(runner.num_hits, runner.num_refused, runner.blocks_in_order);
+    };
+    EXPECT_EQ(run(make_pool<ConcurrentPool<Key>>), run(make_pool<OneThreadPool>));
   }
 }
 

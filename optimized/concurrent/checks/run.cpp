@@ -167,6 +167,7 @@ void Runner::add(Run& run, const Finding& finding) {
     num_overlapping += client.num_overlapping;
     num_hits += client.num_hits;
     num_refused += client.num_refused;
+    blocks_in_order += client.blocks_in_order;
   }
   last = std::move(run.history());
   if (!finding) return;

@@ -69,6 +69,7 @@ class Runner {
   std::uint64_t num_overlapping = 0;
   std::uint64_t num_hits = 0;
   std::uint64_t num_refused = 0;
+  std::uint64_t blocks_in_order = 0;  // Client::blocks_in_order of all threads
   History last;
 
   [[nodiscard]] bool whole() const { return complaint.empty(); }
