@@ -89,6 +89,24 @@ TEST(EngineBook, AsksNothingOfWhoHasRoomUnlessItShares) {
   EXPECT_EQ(scene.asked()["hooks"], json({"grow"}));
 }
 
+TEST(EngineBook, CopiesComeFirstInAGrant) {
+  Scene scene;
+  scene.allocate(3, kAdmitted);
+  const TraceLine read = scene.allocate(
+      5, R"({"out":true,"copies":[[2,4]],"state":{"free":1,"tables":{"a":[[1,4,3]]}}})");
+  EXPECT_EQ(std::get<Granted>(*read.result),
+            (Granted{{{4, 3}}, {{.from = 2, .to = 4}}, std::nullopt}));
+}
+
+TEST(EngineBook, AnAdmissionThatLooksUpSaysWhatItFound) {
+  Scene scene(R"(,"traits":{"lookup":"within_allocate"})");
+  EXPECT_EQ(scene.allocate(3, kAdmitted).unsupported, "a prefix is always looked up");
+  const TraceLine read = scene.allocate(3, R"({"out":2,"state":{"free":0,"tables":{"a":[[4,1]]}}})",
+                                        {.use_lookup = true});
+  EXPECT_EQ(scene.asked()["with"], json::parse("[3,null]"));
+  EXPECT_EQ(std::get<Granted>(*read.result), (Granted{{{1}}, {}, Hit{2, {{4}}}}));
+}
+
 TEST(EngineBook, DeclinesWhatTheEngineLacks) {
   Scene scene(R"(,"abilities":{"external":false,"chunks":false,"drafts":false,"appends":"one",)"
               R"("advance":"whole","without_lookup":false,"extra":false})");

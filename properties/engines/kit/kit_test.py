@@ -160,6 +160,12 @@ class KitTest(unittest.TestCase):
         pool.answer(line("release", "finish", of="a", then={"a": None}))
         self.assertEqual(pool.requests, {})
 
+    def test_what_an_admission_finds_by_itself_is_granted_with_one_token_more(self):
+        pool = built(LastOut())
+        pool.admit, pool.table = lambda r, end, hit: 4, lambda r: []
+        pool.answer(admit("a", 3, None))
+        self.assertEqual((pool.requests["a"].granted, pool.requests["a"].room), (5, 5))
+
     def test_a_check_asks_for_a_class(self):
         for wrong in ("kit_test.py:LastOut", LastOut()):
             with self.assertRaisesRegex(TypeError, r"kvproof_check\(MyAdapter, .*, found "):
