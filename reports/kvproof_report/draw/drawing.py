@@ -142,7 +142,8 @@ def ticks(axis: Axis, values: Iterable[float], text: Callable[[Any], str]) -> No
     # As doubles: an array of larger integers has no logarithm.
     axis.set_major_locator(FixedLocator([float(value) for value in values]))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
+    axis.set_major_formatter(FuncFormatter(
+        lambda value, _: text(value).replace("-", "\u2212") if value < 0 else text(value)))
 
 
 def end_labels(axes: Axes, ends: Iterable[tuple[float, float, str, str]], gap: float = 14) -> None:

@@ -57,6 +57,9 @@ class GridTest(unittest.TestCase):
         axes = axes_of(Dots([Row("a", dots)], "unit", mark=31), 350)
         self.assertEqual([text.get_text() for text in axes.get_xticklabels()],
                          ["0", "10", "20", "31", "40"])
+        axes = axes_of(Dots([Row("a", [Dot(exact(-30), d.BLUE)])], "unit", mark=0), 350)
+        self.assertEqual([text.get_text() for text in axes.get_xticklabels()],
+                         ["\u221230", "\u221220", "\u221210", "0"])
         for values, scale in (([0, 30], "symlog"), ([3, 30], "log")):
             rows = [Row("a", [Dot(exact(value), d.BLUE) for value in values])]
             self.assertEqual(axes_of(Dots(rows, "unit", log=True), 350).get_xscale(), scale)
